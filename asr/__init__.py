@@ -20,7 +20,7 @@ __all__ = ["Recognizer", "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    # `import asr` stays cheap: numpy and ONNX Runtime load with the first use of the recognizer.
+    # `import asr` stays cheap: NumPy and ONNX Runtime are loaded when the recognizer is first used.
     if name == "Recognizer":
         try:
             from asr.streaming.recognizer import Recognizer

@@ -1,4 +1,4 @@
-"""The `asr` command: record, prepare, train, evaluate, transcribe, export and others, a module for each."""
+"""The `asr` command: record, prepare, train, evaluate, transcribe, export and others, one module each."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ COMMANDS = {
     "prepare": ("asr.data.prepare", "check recordings and transcripts, compute features"),
     "shard": ("asr.data.shards", "split data sets into shards, for sets larger than a disk"),
     "train": ("asr.training.train", "train or fine-tune a model"),
-    "adapt": ("asr.export.adapt", "adapt a model to a voice, by a few minutes of recordings"),
+    "adapt": ("asr.export.adapt", "adapt a model to a voice with a few minutes of recordings"),
     "average": ("asr.training.average", "average the weights of several training runs"),
     "evaluate": ("asr.evaluation.evaluate", "word error rate against latency"),
-    "transcribe": ("asr.streaming.corpus.cli", "text for the recordings of a corpus, on all cores or on Ray"),
-    "lm": ("asr.lm.cli", "adapt, mix or train a language model of the search"),
-    "neural-lm": ("asr.neural_lm.cli", "train a neural language model, which rescores finals"),
+    "transcribe": ("asr.streaming.corpus.cli", "transcribe the recordings of a corpus, on all cores or on Ray"),
+    "lm": ("asr.lm.cli", "adapt, mix or train an n-gram language model"),
+    "neural-lm": ("asr.neural_lm.cli", "train a neural language model that rescores finals"),
     "lexicon": ("asr.lexicon.cli", "pronunciations of words, from a dictionary and a model"),
-    "text": ("asr.punctuation.cli", "train a model of case and punctuation"),
+    "text": ("asr.punctuation.cli", "train a model for case and punctuation"),
     "export": ("asr.export.cli", "write the ONNX model that apps embed"),
     "calibrate": ("asr.export.calibrate", "write measured confidences, endpoints and weights into a model file"),
     "inspect": ("asr.runtime.inspect", "show the contents of a model file, and check that it works"),
@@ -70,7 +70,7 @@ EXAMPLES = """examples:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point: returns the exit status. Errors a user can mend are one line, without a traceback."""
+    """Entry point: returns the exit status. Errors that a user can fix are printed on one line, without a traceback."""
     argv = sys.argv[1:] if argv is None else list(argv)
     prepare_output()
     share_cores()
@@ -82,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"asr {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
-    # Only the module of the command at hand is imported: PyTorch takes seconds.
+    # Only the module of the given command is imported: PyTorch takes seconds.
     for name, (module, summary) in COMMANDS.items():
         sub = commands.add_parser(name, help=summary, description=summary)
         if argv[:1] == [name]:
@@ -90,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 command = importlib.import_module(module)
             except ModuleNotFoundError as error:
                 if (error.name or "").split(".")[0] not in EXTRAS:
-                    raise  # a module of this package, or one that another package lacks: the traceback tells
+                    raise  # our own module, or a dependency of another package: the traceback shows which
                 extra = "export" if name in ("adapt", "export", "calibrate") else "train"
                 print(
                     f"asr {name}: {error}. Install what it needs: {how_to_install(extra)}",
@@ -102,7 +102,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     overrides = [text for text in rest if "=" in text and not text.startswith("-")]
     if rest and (args.command != "train" or len(overrides) < len(rest)):
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    if overrides:  # given after an option, where argparse does not look for them
+    if overrides:  # given after an option; argparse does not look for them there
         args.overrides += overrides
     try:
         status: int = command.run(args)
@@ -111,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # of `asr ... | head`
         discard_output()
         return 0
-    except (ValueError, OSError, EOFError, zlib.error) as error:  # the last two: of a .gz file that is damaged
+    except (ValueError, OSError, EOFError, zlib.error) as error:  # the last two: a damaged .gz file
         print(f"asr {args.command}: {explained(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

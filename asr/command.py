@@ -1,4 +1,4 @@
-"""Helpers of all commands: errors in one line, output that takes any name, Ctrl-C. Standard library only."""
+"""Helpers of all commands: one-line errors, output that accepts any name, Ctrl-C. Standard library only."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from typing import NoReturn
 
 
 class Parser(argparse.ArgumentParser):
-    """Prints errors in one line, which names --help."""
+    """Prints errors on one line that refers to --help."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
 def prepare_output() -> None:
-    """Lets standard output and error take every text: what their encoding lacks is written as an escape.
+    """Lets standard output and error accept any text: characters that their encoding lacks are escaped.
 
-    Opens those of the three standard files that are closed, so that no other file gets their numbers, which C
+    Opens those of the three standard files that are closed, so that no other file gets their descriptors, which C
     libraries write to. A closed standard input stays None.
     """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free descriptor
     for name, number in (("stdout", 1), ("stderr", 2)):
         if getattr(sys, name) is None:
             setattr(sys, name, open(number, "w", closefd=False))  # noqa: SIM115, as long as the process
@@ -57,8 +57,8 @@ def how_to_install(extra: str) -> str:
 
 
 def split_weight(text: str, name: str, most: float = sys.float_info.max) -> tuple[str, float]:
-    """ "PATH*WEIGHT" -> path and weight; 1 where there is none. ValueError, which calls it `name`, unless it is above 0
-    and at most `most`."""
+    """ "PATH*WEIGHT" -> path and weight, which defaults to 1. Raises ValueError, which calls it `name`, unless it is
+    above 0 and at most `most`."""
     path, _, number = text.partition("*")
     try:
         weight = float(number or 1)
@@ -73,7 +73,7 @@ def split_weight(text: str, name: str, most: float = sys.float_info.max) -> tupl
 def silence_libraries() -> None:
     """Discards what this process writes to file descriptor 2.
 
-    PortAudio and ALSA write pages to it when a device is lost or refuses a rate, libmpg123 a line for each damaged
+    PortAudio and ALSA write pages to it when a device is lost or refuses a rate; libmpg123 a line for each damaged
     frame. Failures are raised as exceptions.
     """
     null = os.open(os.devnull, os.O_WRONLY)
@@ -83,8 +83,8 @@ def silence_libraries() -> None:
 
 @contextlib.contextmanager
 def interrupts_ignored() -> Iterator[None]:
-    """Processes started within ignore Ctrl-C from their beginning: a worker must not show a traceback."""
-    if threading.current_thread() is not threading.main_thread():  # others may not touch signals
+    """Processes started in this context ignore Ctrl-C from the start: a worker must not print a traceback."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may change signals
         yield
         return
     former = signal.signal(signal.SIGINT, signal.SIG_IGN)

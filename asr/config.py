@@ -53,7 +53,7 @@ class ModelConfig:
     decoder_layers: int = 2
     decoder_ff_dim: int = 768
     subsampling_channels: int = 32
-    """Channels of the two stride-2 convolutions that turn 10 ms frames into 40 ms frames."""
+    """Channels of the two stride-2 convolutions, from 10 ms frames to 40 ms frames."""
     position: str = "rope"
     """rope | relative | sinusoidal | learned | none"""
     norm: str = "pre"
@@ -62,14 +62,14 @@ class ModelConfig:
     """relu | gelu | swiglu"""
     dropout: float = 0.1
     running_mean: bool = False
-    """Adapts to speaker and channel by a running mean of the features, one more state (asr.model.speaker)."""
+    """Adapts to speaker and channel with a running mean of the features, an additional state (asr.model.speaker)."""
     condition_layers: tuple[int, ...] = ()
     """Self-conditioned CTC (Nozaki and Komatsu 2021): after these encoder layers, counted from 1, the layer's CTC
     posteriors are added to its output. Intermediate CTC is computed there; if empty, at the middle layer."""
     vocab_size: int = 0
-    """Filled in from the tokenizer; 0 in a recipe."""
+    """Set from the tokenizer; 0 in a recipe."""
     phones: tuple[str, ...] = ()
-    """Names of the phones of the second CTC head; filled in from `data.lexicon`."""
+    """Names of the phones of the second CTC head; set from `data.lexicon`."""
 
     def __post_init__(self) -> None:
         positive = ("num_heads", "encoder_layers", "encoder_ff_dim", "decoder_layers", "decoder_ff_dim")
@@ -88,7 +88,7 @@ class ModelConfig:
             set(self.condition_layers) <= set(range(1, self.encoder_layers)),
             "model.condition_layers",
             self.condition_layers,
-            f"layers from 1 to {self.encoder_layers - 1}: the last one is what CTC reads anyway",
+            f"layers from 1 to {self.encoder_layers - 1}: CTC reads the last one anyway",
         )
         _require_least(self, "model", 0, "vocab_size")
         _require(len(set(self.phones)) == len(self.phones), "model.phones", self.phones, "names, each once")
@@ -110,22 +110,22 @@ class TokenizerConfig:
 @dataclass(frozen=True)
 class DataConfig:
     train: tuple[str, ...] = ()
-    """Manifests written by `asr prepare` to train on; `path*0.5` takes a random half of it each epoch."""
+    """Manifests written by `asr prepare` to train on; `path*0.5` uses a random half of it in each epoch."""
     valid: tuple[str, ...] = ()
     """Manifests to validate on."""
     lexicon: str = ""
-    """A dictionary from `asr lexicon make`, or "bundled", the pronunciations of the bundled language model;
-    adds a second CTC head for phones. Empty: letters only."""
+    """A dictionary from `asr lexicon make`, or "bundled", the pronunciations of the bundled language model; adds a
+    second CTC head for phones. Empty: only the tokens of the text."""
     valid_utterances: int = 200
     """Validation uses at most this many utterances, evenly spread over `valid`."""
     max_batch_s: float = 120.0
-    """Audio per batch, including padding. It bounds the memory."""
+    """Maximum audio per batch, including padding; limits the memory."""
     min_utterance_s: float = 0.3
     max_utterance_s: float = 20.0
-    """Longer utterances are left out of training (and counted)."""
+    """Longer utterances are excluded from training (and counted)."""
     curriculum_epochs: int = 0
-    """The first epochs, in which only utterances of at most `curriculum_s` are used, without augmentation. On a small
-    data set, short clean examples help CTC to leave the plateau on which it predicts only blanks."""
+    """Number of first epochs that use only utterances of at most `curriculum_s`, without augmentation. On a small data
+    set, short clean examples help CTC leave the plateau where it predicts only blanks."""
     curriculum_s: float = 6.0
     num_buckets: int = 20
     num_workers: int = 1
@@ -141,7 +141,7 @@ class DataConfig:
             self.max_utterance_s <= self.max_batch_s,
             "data.max_utterance_s",
             self.max_utterance_s,
-            f"at most data.max_batch_s = {self.max_batch_s}, or that utterance fits in no batch",
+            f"at most data.max_batch_s = {self.max_batch_s}, otherwise the utterance fits in no batch",
         )
         _require(self.curriculum_s > 0, "data.curriculum_s", self.curriculum_s, "above 0")
         _require_least(self, "data", 0, "curriculum_epochs", "num_workers")
@@ -150,8 +150,8 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class AugmentConfig:
-    """SpecAugment (Park et al. 2019), voices, microphones, and how utterances are placed in time. `asr prepare --speeds
-    --noisy-copies` makes speed perturbation, rooms and recorded noise."""
+    """SpecAugment (Park et al. 2019), voices, microphones, and the position of utterances in time. `asr prepare
+    --speeds --noisy-copies` adds speed perturbation, rooms and recorded noise."""
 
     probability: float = 0.9
     """Probability of applying SpecAugment's masks to an utterance, and of a time warp."""
@@ -164,15 +164,15 @@ class AugmentConfig:
     time_warp: int = 80
     """Largest displacement of the time warp in feature frames; 0 disables it."""
     max_gain_db: float = 25.0
-    """Largest random gain, up or down. CMVN is global, so the model must learn quiet microphones from data."""
+    """Largest random gain, up or down. CMVN is global, so the model learns quiet microphones from data."""
     max_frequency_warp: float = 0.0
-    """Largest change of the length of the vocal tract, up or down: 0.1 is 10 %."""
+    """Largest change of the vocal tract's length, up or down: 0.1 is 10 %."""
     max_response_db: float = 0.0
     """Largest gain, up or down, of the random microphone of an utterance."""
     noise_probability: float = 0.0
     """Probability of adding stationary noise to an utterance."""
     min_snr_db: float = 5.0
-    """The signal-to-noise ratio is drawn from here to 30 dB above."""
+    """The signal-to-noise ratio is drawn between this value and 30 dB above it."""
     offset_probability: float = 0.5
     """Probability of shifting an utterance relative to the chunk boundaries: by noise floor inserted before it, or by
     dropping some of its leading silence."""
@@ -183,7 +183,7 @@ class AugmentConfig:
     max_pause_s: float = 1.0
     """Longest pause between concatenated utterances; the shortest is 0.1 s."""
     silence_probability: float = 0.1
-    """Probability that each utterance of a batch gets a silence: at its start, between words, or at its end."""
+    """Probability that each utterance of a batch gets a silence at its start, between words, or at its end."""
     max_silence_s: float = 5.0
     digital_silence_probability: float = 0.2
     """Probability that such a silence is digital zero instead of the utterance's noise floor."""
@@ -274,11 +274,11 @@ class TrainConfig:
     seed: int = 1
     max_steps: int = 50_000
     batches_per_step: int = 0
-    """Batches per optimizer step, distributed evenly over the processes; 0: one for each process. The same number on
-    one device or on eight gives the same training."""
+    """Batches per optimizer step, distributed evenly over the processes; 0: one per process. The same number gives the
+    same training on one device and on eight."""
     valid_every: int = 1000
     patience: int = 0
-    """Training ends after this many validations without a new best; 0: never before `max_steps`."""
+    """Training ends after this many validations without improvement; 0: never before `max_steps`."""
     save_every: int = 200
     log_every: int = 20
     """Steps averaged into one point of the curves. Reading a value waits for the device, so not every step is read."""
@@ -288,11 +288,11 @@ class TrainConfig:
     device: str = "auto"
     """auto | cpu | cuda"""
     init: str = ""
-    """Weights to start from, with a new optimizer: the folder of a run, a checkpoint, a .safetensors file,
-    or "bundled", the model that ships with the package."""
+    """Weights to start from, with a new optimizer: the folder of a run, a checkpoint, a .safetensors file, or
+    "bundled", the model in the package."""
     new_units: bool = False
-    """Letters of `data.train` that the model of `train.init` lacks become units of it, whose weights begin at random.
-    False refuses them. For models that write letters."""
+    """Adds units for letters of `data.train` that the model of `train.init` lacks; their weights are random at first.
+    False refuses such letters. Only for models with tokens of kind char."""
 
     def __post_init__(self) -> None:
         _require_choice("train.precision", self.precision, ("bf16", "fp32"))
@@ -320,7 +320,7 @@ T = typing.TypeVar("T")
 
 
 def from_dict(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
-    """Builds the frozen dataclass `cls` from plain values; ConfigError for an unknown key or a wrong type."""
+    """Builds the frozen dataclass `cls` from plain values. Raises ConfigError for an unknown key or a wrong type."""
     if not isinstance(values, Mapping):
         raise ConfigError(f"{where or 'the configuration'} must be a mapping of keys, not {type(values).__name__}")
     hints = typing.get_type_hints(cls)
@@ -337,7 +337,7 @@ def from_dict(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
 
 
 def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
-    """Reads a YAML file, or the bundled recipe of that name, and applies `section.key=value` overrides."""
+    """Reads a YAML file or a bundled recipe, and applies `section.key=value` overrides."""
     import yaml
 
     path = Path(source)
@@ -345,11 +345,11 @@ def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
         path = RECIPES / f"{source}.yaml"
     if not path.is_file():
         names = ", ".join(sorted(p.stem for p in RECIPES.glob("*.yaml")))
-        raise ConfigError(f"no configuration file {str(source)!r}, nor a bundled recipe of that name ({names})")
+        raise ConfigError(f"no configuration file {str(source)!r}, and no bundled recipe of that name ({names})")
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
         if not isinstance(values, dict):
-            raise ConfigError(f"{path} must hold sections of keys, not a single {type(values).__name__}")
+            raise ConfigError(f"{path} must contain sections of keys, not a single {type(values).__name__}")
         for override in overrides:
             key, separator, text = override.partition("=")
             if not separator or not key:
@@ -376,7 +376,7 @@ def _nearest(key: str, known: set[str], where: str) -> str:
 
 
 def _convert(name: str, value: Any, hint: Any) -> Any:
-    """`value` as the field's type, without guessing: 1 is a float, "1" is not; 1e-3 unquoted in YAML is."""
+    """Converts `value` to the field's type, without guessing: 1 is a float, "1" is not; unquoted 1e-3 in YAML is."""
     origin = typing.get_origin(hint)
     if origin is tuple:
         items = (value,) if isinstance(value, (str, int, float)) else value

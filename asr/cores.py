@@ -1,4 +1,4 @@
-"""The number of cores that this process may use, and how PyTorch shares them with other programs."""
+"""The number of cores for this process, and how PyTorch shares them with other programs."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import os
 from pathlib import Path
 
 CGROUP = Path("/sys/fs/cgroup")
-"""Where a container sees its own limits: `cpu.max` of cgroup v2, or `cpu/cpu.cfs_*` of v1."""
+"""A container's own limits: `cpu.max` of cgroup v2, or `cpu/cpu.cfs_*` of v1."""
 
 
 def num_cores() -> int:
-    """CPU cores that this process may use: fewer than there are under `taskset` or in some containers."""
+    """CPU cores that this process may use: fewer than the machine has under `taskset` or in some containers."""
     return min(_num_allowed(), _quota() or _num_allowed())
 
 
 def share_cores() -> None:
-    """Sets the OpenMP of PyTorch so that training beside other programs slows down by no more than their share.
+    """Configures PyTorch's OpenMP so that training slows down by no more than the share of other running programs.
 
-    Call it before PyTorch is imported. OpenMP's threads spin while they wait for each other. Where another program has
-    one of the cores, they spend whole time slices on spinning, in each of the thousands of loops of a step: with the
-    policy "passive" they sleep. A container's quota of CPU time is unknown to OpenMP: it would start a thread for each
-    core of the machine. What the user has set stays.
+    Call it before PyTorch is imported. OpenMP's threads spin while they wait for each other. If another program uses
+    one of the cores, they spend whole time slices spinning in each of the thousands of loops of a step; with the policy
+    "passive" they sleep. OpenMP does not know a container's CPU quota and would start a thread for each core of the
+    machine. Variables that the user has set are kept.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     quota = _quota()
@@ -33,7 +33,7 @@ def _num_allowed() -> int:
 
 
 def _quota() -> int | None:
-    """The container's share of CPU time in cores, rounded up; None where it has no limit."""
+    """The container's CPU quota in cores, rounded up; None if it has no limit."""
     try:
         if (CGROUP / "cpu.max").exists():
             quota, period = (CGROUP / "cpu.max").read_text().split()

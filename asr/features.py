@@ -1,11 +1,11 @@
 """The features of the model: Kaldi-compatible log-mel filterbank energies of 16 kHz audio.
 
-One definition for training, export and live recognition, with the stride at which the encoder takes them:
+One definition for training, export and live recognition, with the encoder's stride:
 - 16 kHz mono samples in ±1, 25 ms windows every 10 ms, centered frames (`snip_edges=False`);
 - DC removed per frame, pre-emphasis 0.97, Povey window, no dither;
 - power spectrum, 80 mel bins from 20 Hz to 7600 Hz, natural log with the float32 epsilon as floor.
 
-The constants need no third-party package, so that run time can read them without PyTorch.
+The constants need no third-party package, so the runtime can read them without PyTorch.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ENCODER_FRAME_MS = round(1000 * ENCODER_FRAME_S)
 LOG_FLOOR = math.log(2.0**-23)
 """The feature of digital silence: the logarithm of the float32 epsilon."""
 
-# The window reaches this far before the first sample and after the last one (mirrored samples).
+# The window extends this far before the first sample and after the last one (mirrored samples).
 _EDGE = FRAME_LENGTH // 2 - FRAME_SHIFT // 2
 
 
@@ -70,8 +70,8 @@ def fbank(samples: torch.Tensor | np.ndarray) -> torch.Tensor:
     frames = num_frames(waveform.numel())
     if frames == 0:
         return waveform.new_zeros(0, NUM_MEL_BINS)
-    # torchaudio refuses less than one window. Kaldi mirrors again and again until the window is full:
-    # the signal repeats forwards and backwards without end.
+    # torchaudio refuses less than one window. Kaldi mirrors repeatedly until the window is full:
+    # the signal alternates between forward and backward.
     if waveform.numel() < FRAME_LENGTH:
         period = torch.cat([waveform, waveform.flip(0)])
         start = -_EDGE % period.numel()

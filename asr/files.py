@@ -1,4 +1,4 @@
-"""Files that are complete or absent: written under a temporary name, renamed when complete."""
+"""Atomic files: written under a temporary name, renamed when complete."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ def part_of(path: Path) -> Path:
 
 
 def require_folder(path: Path) -> None:
-    """Raises ValueError where the folder that `path` is to be written into does not exist."""
+    """Raises ValueError if the parent folder of `path` does not exist."""
     if not path.parent.is_dir():
         raise ValueError(f"there is no folder {path.parent} to write {path.name} into")
 
 
 @contextlib.contextmanager
 def replacing(path: str | Path, durable: bool = False) -> Iterator[Path]:
-    """`<path>.part`, to be written within the `with`: it becomes `path` at the end, or goes where an exception ends it.
+    """Yields `<path>.part` to write to: it is renamed to `path` at the end, or removed if an exception is raised.
 
-    Whoever opens `path` finds its former content or all of the new one, on one machine and whatever happens to this
-    process; a kill leaves the part. durable: after a loss of power, too. An OSError without a file name gets `path` as
-    its name.
+    A reader of `path` finds its former content or all of the new one, whatever happens to this process; if the process
+    is killed, the part stays. durable: this also holds after a loss of power. An OSError without a file name gets
+    `path` as its name.
     """
     path = Path(path)
     part = part_of(path)
@@ -35,7 +35,7 @@ def replacing(path: str | Path, durable: bool = False) -> Iterator[Path]:
             _sync(part)
         os.replace(part, path)
     except OSError as error:
-        if error.filename is None:  # a disk that is full names no file
+        if error.filename is None:  # for example, if the disk is full
             error.filename = str(path)
         raise
     finally:
@@ -44,7 +44,7 @@ def replacing(path: str | Path, durable: bool = False) -> Iterator[Path]:
 
 
 def _sync(path: Path) -> None:
-    """Flush `path` to the disk. Raises OSError."""
+    """Flushes `path` to the disk. Raises OSError."""
     descriptor = os.open(path, os.O_RDWR)
     try:
         os.fsync(descriptor)

@@ -1,7 +1,7 @@
-"""The options of recognition, the table of csrc/options.h: what command lines and pages say of them.
+"""The options of recognition, from the table in csrc/options.h: their texts for command lines and documentation.
 
-`python -m asr.options --write` brings up to date the files written from the table: docs/reference/options.md, the types
-of JavaScript and Python, and the comments of the C header.
+`python -m asr.options --write` updates the files generated from the table: docs/reference/options.md, the types of
+JavaScript and Python, and the comments of the C header.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ COMMAND = "python -m asr.options --write"
 
 
 def flag(name: str) -> str:
-    """The name of an option on a command line."""
+    """The command-line name of an option."""
     return f"--{name.replace('_', '-')}"
 
 
 def default(option: Option) -> str:
-    """The default as people write it."""
+    """The default, formatted for people."""
     value = str(option.default).lower() if option.type in ("flag", "choice") else f"{option.default:g}"
     return f"the model file's, usually {value}" if option.of_model else value
 
@@ -48,7 +48,7 @@ def camel_case(name: str) -> str:
 
 
 def comment(opening: str, text: str) -> list[str]:
-    """A comment of C or JavaScript, of one line or several."""
+    """A C or JavaScript comment of one or several lines."""
     end = "\N{NO-BREAK SPACE}*/"  # not on a line by itself
     lines = textwrap.wrap(f"{opening} {text}{end}", 118, initial_indent="  ", subsequent_indent="   * ")
     return [line.replace(end, " */") for line in lines]
@@ -77,7 +77,7 @@ def with_comments(header: str) -> str:
 
 
 def between(text: str, lines: Iterator[str]) -> str:
-    """`text` with these lines between the two marks in it."""
+    """`text` with `lines` between its two markers."""
     marked = r"(<options>[^\n]*\n).*?([^\n]*</options>)"
     return re.sub(marked, lambda mark: "".join((mark[1], *(f"{line}\n" for line in lines), mark[2])), text, flags=re.S)
 
@@ -88,12 +88,12 @@ WRITTEN = {
     "asr/_core.pyi": lambda text: between(text, python_fields()),
     "csrc/include/asr_stream/options.h": with_comments,
 }
-"""Files of the source tree, and what becomes of their texts."""
+"""Files of the source tree, and the function that updates their text."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write them; without it they are only named")
+    parser.add_argument("--write", action="store_true", help="update the files; otherwise they are only listed")
     write, stale = parser.parse_args().write, []
     for name, update in WRITTEN.items():
         text = (ROOT / name).read_text(encoding="utf-8")

@@ -1,9 +1,8 @@
-"""Tables of recordings: TSV, CSV or JSONL with a row for each, columns found by name.
+"""Tables of recordings: TSV, CSV or JSONL with one row per recording; columns are found by name.
 
-A row that cannot be used becomes a `Refusal` with a reason instead of an exception: one bad line
-among a hundred thousand must not end the work, and must not vanish either. An error of the
-whole file (no such file, no such column) is a ValueError. No audio is opened here.
-Imports the standard library only.
+A row that cannot be used becomes a `Refusal` with a reason instead of an exception: one bad line among a hundred
+thousand must neither end the work nor disappear. An error of the whole file (no such file, no such column) is a
+ValueError. No audio is opened here. Imports only the standard library.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Recording:
-    """A row of a table. id: its path as written, without suffix; duration_s: as the table states it, if it does."""
+    """A row of a table. id: its path as written, without suffix; duration_s: as stated in the table, if it is."""
 
     id: str
     audio: Path
@@ -48,11 +47,11 @@ class Recording:
 def read_recordings(
     table: Path, audio_root: str | Path | None = None, needed: Mapping[str, tuple[str, ...]] | None = None
 ) -> Iterator[tuple[Recording, dict[str, object]] | Refusal]:
-    """The recordings of a table in its order, each with its row by the names of the columns in small letters.
+    """The recordings of a table in order, each with its row, keyed by column names in lower case.
 
-    Relative audio paths start at `audio_root`, or at the table's folder. needed: what there must be a column for
-    beside the audio, and the names it may have.
-    Raises ValueError when the table is missing, of unknown format, empty or lacks a column.
+    Relative audio paths start at `audio_root`, or at the table's folder. needed: required columns besides the audio,
+    with their possible names.
+    Raises ValueError if the table is missing, has an unknown format, is empty or lacks a column.
     """
     kind = TABLE_SUFFIXES.get(table.suffix.lower())
     if kind is None and table.exists():
@@ -87,7 +86,7 @@ def _recording(row: dict[str, object], root: Path) -> tuple[Recording, dict[str,
 
 def lines_of(path: Path) -> Iterator[str]:
     """The lines of a text file."""
-    # Bytes that are not UTF-8 become U+FFFD, by which the rows they spoil are found.
+    # Bytes that are not UTF-8 become U+FFFD, which identifies the affected rows.
     with path.open(encoding="utf-8-sig", errors="replace", newline="\n") as file:
         yield from file
 
@@ -95,7 +94,7 @@ def lines_of(path: Path) -> Iterator[str]:
 def _delimited_rows(
     table: Path, kind: str, needed: Mapping[str, tuple[str, ...]]
 ) -> Iterator[dict[str, object] | Refusal]:
-    # In TSV a quote is a character like any other: Common Voice and LibriSpeech-like lists have
+    # In TSV a quote is an ordinary character: Common Voice and LibriSpeech-like lists have
     # sentences that begin with one.
     lines = (line.replace("\0", "\ufffd") for line in lines_of(table))
     tsv: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
@@ -130,7 +129,7 @@ def _json_rows(table: Path, needed: Mapping[str, tuple[str, ...]]) -> Iterator[d
             yield Refusal(name, "", "malformed row", "not a JSON object")
             continue
         row = {str(key).strip().lower(): value for key, value in row.items()}
-        if not checked:  # the first object stands for the header
+        if not checked:  # the first object serves as the header
             _check_columns(table, list(row), needed)
             checked = True
         elif not all(any(name in row for name in names) for names in needed.values()):
@@ -138,7 +137,7 @@ def _json_rows(table: Path, needed: Mapping[str, tuple[str, ...]]) -> Iterator[d
             continue
         yield row
     if not checked:
-        raise ValueError(f"{table} holds no JSON object; expected one per line")
+        raise ValueError(f"{table} has no JSON object; expected one per line")
 
 
 def _check_columns(table: Path, columns: list[str], needed: Mapping[str, tuple[str, ...]]) -> None:
@@ -156,12 +155,12 @@ def find(row: Mapping[str, object], names: tuple[str, ...]) -> object | None:
 
 
 def is_unicode(text: str) -> bool:
-    """False for text that was not UTF-8 in the file, or holds half a character by a JSON escape."""
+    """False for text that was not UTF-8 in the file, or has half a surrogate pair from a JSON escape."""
     return not any(c == "\ufffd" or "\ud800" <= c <= "\udfff" for c in text)
 
 
 def _number(value: object) -> float | None:
-    """The number a cell holds; None for an empty cell, NaN for anything else."""
+    """The number in a cell; None for an empty cell, NaN for anything else."""
     if value is None or value == "":
         return None
     try:

@@ -1,8 +1,8 @@
-"""Text: from tokens to words, and from transcripts to the characters a model may write.
+"""Text: joining tokens into words, and converting transcripts to the characters that a model may write.
 
-Tokens of every kind follow one convention: "▁" (U+2581) marks the beginning of a word, as in
-SentencePiece (Kudo and Richardson, 2018); characters use it as a token of its own between words.
-Imports the standard library only: live recognition reads it.
+Tokens of every kind follow one convention: "▁" (U+2581) marks the beginning of a word, as in SentencePiece (Kudo and
+Richardson, 2018); for kind char it is a separate token between words. Imports only the standard library, because live
+recognition uses it.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ OUTSIDE_POLICIES = ("punctuation", "refuse", "strip")
 DEFAULT_ALPHABETS = {"upper": "A-Z'", "lower": "a-z'", "keep": "A-Za-z'"}
 
 _APOSTROPHES = dict.fromkeys(map(ord, "\u2018\u2019\u02bc\uff07\u2032"), "'")
-# Punctuation by its Unicode category, but read aloud: never dropped silently.
+# Punctuation in Unicode, but read aloud: never dropped silently.
 _SPOKEN_PUNCTUATION = frozenset("&%@#*/\\§‰†")
 
 
 def detokenize(tokens: Iterable[str]) -> str:
-    """Join tokens into text: "▁" becomes one space between words, none at the ends."""
+    """Joins tokens into text: "▁" becomes one space between words, none at the ends."""
     return " ".join("".join(tokens).replace(WORD_BOUNDARY, " ").split())
 
 
 def parse_alphabet(spec: str) -> frozenset[str] | None:
-    """Characters named by `spec`: single characters and ranges, as in "A-Z'"; the space is always in.
+    """Characters named by `spec`: single characters and ranges, as in "A-Z'"; the space is always included.
 
-    "-" first or last stands for itself. "any" allows every character: returns None.
-    Raises ValueError for an empty alphabet and for a range that runs backwards.
+    "-" at the start or end stands for itself. "any" allows every character: returns None.
+    Raises ValueError for an empty alphabet or a reversed range.
     """
     if spec == "any":
         return None
@@ -49,16 +49,16 @@ def parse_alphabet(spec: str) -> frozenset[str] | None:
             characters.add(spec[index])
             index += 1
     if characters == {" "}:
-        raise ValueError(f'alphabet {spec!r} holds no character; write e.g. "A-Z\'", or any')
+        raise ValueError(f'alphabet {spec!r} has no characters; write e.g. "A-Z\'", or any')
     return frozenset(characters)
 
 
 @dataclass(frozen=True)
 class NormalizedText:
-    """Outcome of normalizing one transcript.
+    """The result of normalizing one transcript.
 
     text: the transcript in the alphabet. outside: characters outside the alphabet, with counts.
-    refused: those of them that the policy does not allow to drop; the utterance is unusable if any.
+    refused: those that must not be dropped; if there are any, the utterance cannot be used.
     """
 
     text: str
@@ -68,12 +68,12 @@ class NormalizedText:
 
 @dataclass(frozen=True)
 class TextNormalizer:
-    """Brings transcripts into one case and one alphabet.
+    """Converts transcripts to one case and one alphabet.
 
     case: "upper", "lower" or "keep". alphabet: see `parse_alphabet`; None for the case's default.
-    outside: what to do with a character outside the alphabet: "punctuation" turns punctuation into a
-    space and refuses the utterance for anything else (a digit is spoken: without it the text would be
-    wrong); "refuse" refuses for either; "strip" turns everything into a space.
+    outside: how to treat a character outside the alphabet: "punctuation" replaces punctuation by a space and refuses
+    the utterance for anything else (a digit is spoken; without it the text would be wrong); "refuse" refuses for both;
+    "strip" replaces everything by a space.
     """
 
     case: str = "upper"
@@ -100,7 +100,7 @@ class TextNormalizer:
         return text.upper() if self.case == "upper" else text.lower()
 
     def suggestion(self, outside: Counter[str]) -> str:
-        """The option that keeps the letters among characters `outside` the alphabet; empty where there are none."""
+        """The option that would keep the letters among characters `outside` the alphabet; empty if there are none."""
         letters = "".join(sorted(character for character in outside if character.isalpha()))
         if not letters or self.outside == "strip":
             return ""
@@ -130,11 +130,11 @@ class TextNormalizer:
 
 
 def is_punctuation(character: str) -> bool:
-    """Whether the character is punctuation or invisible, which a reader does not read aloud."""
+    """Whether the character is punctuation or invisible, that is, not read aloud."""
     category = unicodedata.category(character)
     return (category[0] == "P" and character not in _SPOKEN_PUNCTUATION) or category in ("Sk", "Cf", "Cc")
 
 
 def printable(text: str) -> str:
-    """On one line, and without what would move a terminal's cursor: names of files and in files may hold anything."""
+    """One line without control characters for a terminal: names of files and in files may contain anything."""
     return "".join(character if character.isprintable() else "?" for character in text)

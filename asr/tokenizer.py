@@ -1,10 +1,9 @@
 """Text units: characters, SentencePiece BPE or unigram pieces, WordPiece; text <-> token ids.
 
-- Ids are indices into `tokens`: 0 `<blk>` (the CTC blank), 1 `<unk>`, 2 `<sos/eos>`, then the pieces.
-- Whatever the kind, "▁" marks the beginning of a word (see `asr.text`), so that ids become text with
-  the list of tokens alone: no tokenizer library at run time. Characters: "▁" between words, none first.
-- A tokenizer is one JSON object that holds everything, the library's own model included: it travels
-  inside checkpoints.
+- Ids are indexes into `tokens`: 0 `<blk>` (the CTC blank), 1 `<unk>`, 2 `<sos/eos>`, then the pieces.
+- For every kind, "▁" marks the beginning of a word (see `asr.text`), so that ids become text with only the list of
+  tokens: no tokenizer library at run time. Kind char: "▁" between words, none before the first.
+- A tokenizer is one JSON object with everything, including the library's own model: it is stored in checkpoints.
 
 BPE: Sennrich et al., 2016; unigram: Kudo, 2018; WordPiece: Schuster and Nakajima, 2012.
 """
@@ -29,7 +28,7 @@ _SENTENCEPIECE_KINDS = ("bpe", "unigram")
 BLANK, UNK, SOS_EOS = "<blk>", "<unk>", "<sos/eos>"
 SPECIAL_TOKENS = (BLANK, UNK, SOS_EOS)
 BLANK_ID, UNK_ID, SOS_EOS_ID = 0, 1, 2
-"""`<sos/eos>` starts and ends what the decoder reads and writes."""
+"""`<sos/eos>` starts and ends the decoder's input and output."""
 MAX_VOCAB_SIZE = 65536
 
 _FIELDS = {"format_version": int, "kind": str, "tokens": list, "model": str}
@@ -43,8 +42,8 @@ _WORDPIECE_PREFIX = _UNKNOWN_CHARACTER
 class Tokenizer:
     """Maps text to token ids and back. Immutable; equal if kind, tokens and model are.
 
-    tokens: the spelling of every id. model: the serialized SentencePiece model of kinds "bpe" and
-    "unigram"; empty for the others, whose tokens are all they need.
+    tokens: the spelling of every id. model: the serialized SentencePiece model for the kinds "bpe" and "unigram"; empty
+    for the others, which need only their tokens.
     """
 
     kind: str
@@ -60,7 +59,7 @@ class Tokenizer:
             raise ValueError(f"{len(self.tokens)} tokens; expected 4 to {MAX_VOCAB_SIZE}")
         seen: set[str] = set()
         for id, token in enumerate(self.tokens):
-            # A tokens.txt has one token a line, split at white space; a "▁" inside would hide a word.
+            # tokens.txt has one token per line, split at white space; a "▁" inside would hide a word.
             if not token or any(c.isspace() for c in token) or WORD_BOUNDARY in token[1:] or token in seen:
                 raise ValueError(
                     f"token {id} is {token!r}; expected different, non-empty tokens without white space "
@@ -72,10 +71,10 @@ class Tokenizer:
 
     @classmethod
     def train(cls, kind: str, texts: Iterable[str], vocab_size: int | None = None) -> Tokenizer:
-        """Learn a tokenizer from transcripts.
+        """Learns a tokenizer from transcripts.
 
-        vocab_size: number of tokens, the three special ones included; None takes every character
-        (kind "char") or 500 tokens. Small texts may not hold as many pieces: then there are fewer.
+        vocab_size: number of tokens, including the three special ones; None: all characters (kind "char") or 500
+        tokens. Small texts may give fewer pieces.
         Raises ValueError for an unknown kind, texts without a word, or a size too small for the characters.
         """
         if kind not in KINDS:
@@ -86,10 +85,10 @@ class Tokenizer:
         if not characters:
             raise ValueError("no text to train a tokenizer on; expected transcripts with at least one word")
         if not {WORD_BOUNDARY, _UNKNOWN_CHARACTER}.isdisjoint(characters):
-            raise ValueError(f"the text holds {WORD_BOUNDARY!r} or U+FFFD; remove it")
+            raise ValueError(f"the text has {WORD_BOUNDARY!r} or U+FFFD; remove it")
         least = len(SPECIAL_TOKENS) + len(characters) + 1  # the word boundary
         if kind == "wordpiece":
-            least += len(characters) - 1  # each one at the start of and inside a word
+            least += len(characters) - 1  # each one at the start of a word and inside
         size = (least if kind == "char" else max(500, least)) if vocab_size is None else vocab_size
         if not least <= size <= MAX_VOCAB_SIZE:
             raise ValueError(
@@ -108,7 +107,7 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Ids of `text`; white space only separates words. Text that the pieces cannot spell becomes `<unk>`."""
-        # A "▁" in the text is not a word boundary: spell it as a character that no tokenizer has.
+        # A "▁" in the text is not a word boundary: replace it by a character that no tokenizer has.
         words = text.replace(WORD_BOUNDARY, _UNKNOWN_CHARACTER).split()
         if self.kind == "char":
             return [self._ids.get(character, UNK_ID) for character in WORD_BOUNDARY.join(words)]
@@ -117,7 +116,7 @@ class Tokenizer:
         return list(self._processor.encode(" ".join(words)))
 
     def unknown_letters(self, texts: Iterable[str]) -> Counter[str]:
-        """Characters that no token holds, and how often `texts` have them."""
+        """Characters that no token contains, with their counts in `texts`."""
         letters = set("".join(self.tokens[len(SPECIAL_TOKENS) :])) - {WORD_BOUNDARY}
         found: Counter[str] = Counter()
         for text in texts:
@@ -125,7 +124,7 @@ class Tokenizer:
         return found
 
     def _encode_word(self, word: str) -> list[int]:
-        """Longest piece first, from the left; a word that cannot be spelled to its end is `<unk>`."""
+        """Longest piece first, from the left; a word that cannot be spelled completely is `<unk>`."""
         ids = []
         rest = WORD_BOUNDARY + word
         while rest:
@@ -139,7 +138,7 @@ class Tokenizer:
         return ids
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Text of token ids; the special tokens are left out.
+        """Text of token ids without special tokens.
 
         Raises ValueError for an id outside the vocabulary.
         """
@@ -163,7 +162,7 @@ class Tokenizer:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Tokenizer:
-        """Inverse of `to_dict`. Raises ValueError naming the field that is missing, unknown or wrong."""
+        """Inverse of `to_dict`. Raises ValueError with the missing, unknown or wrong field."""
         if not isinstance(data, dict):
             raise ValueError(f"a tokenizer is an object with {', '.join(_FIELDS)}; got {type(data).__name__}")
         if data.keys() != _FIELDS.keys():
@@ -186,13 +185,13 @@ class Tokenizer:
         return cls(data["kind"], tuple(data["tokens"]), model)
 
     def save(self, path: str | Path) -> None:
-        """Write one JSON file, atomically."""
+        """Writes one JSON file, atomically."""
         with replacing(path) as part:
             part.write_text(json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> Tokenizer:
-        """Read a file written by `save`. Raises ValueError when it is missing or not a tokenizer."""
+        """Reads a file of `save`. Raises ValueError if it is missing or not a tokenizer."""
         try:
             data = json.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
@@ -204,7 +203,7 @@ class Tokenizer:
 
     @cached_property
     def _ids(self) -> dict[str, int]:
-        # Special tokens are never spelled: "<unk>" in a text is five characters.
+        # Special tokens are never matched: "<unk>" in a text is five characters.
         first = len(SPECIAL_TOKENS)
         return {token: id for id, token in enumerate(self.tokens[first:], first)}
 
@@ -226,7 +225,7 @@ class Tokenizer:
         return processor
 
     def __getstate__(self) -> dict[str, Any]:
-        # The cache belongs to this process and is built again where it is needed.
+        # The cache belongs to this process and is rebuilt where needed.
         return {"kind": self.kind, "tokens": self.tokens, "model": self.model}
 
 
@@ -243,7 +242,7 @@ def _train_sentencepiece(kind: str, lines: list[str], vocab_size: int) -> tuple[
             hard_vocab_limit=False,
             character_coverage=1.0,
             normalization_rule_name="identity",  # the text is normalized already; decoding must return it
-            max_sentence_length=1 << 16,  # bytes; longer lines would be left out
+            max_sentence_length=1 << 16,  # bytes; longer lines would be skipped
             pad_id=BLANK_ID,
             pad_piece=BLANK,
             unk_id=UNK_ID,
@@ -266,8 +265,8 @@ def _train_wordpiece(lines: list[str], vocab_size: int) -> tuple[str, ...]:
     from tokenizers.pre_tokenizers import WhitespaceSplit
     from tokenizers.trainers import WordPieceTrainer
 
-    # Listing the characters fixes their ids, by which the trainer breaks ties: without it every run
-    # gives other pieces, and a character never seen inside a word could not be spelled there.
+    # Listing the characters fixes their ids, with which the trainer breaks ties: otherwise every run would give other
+    # pieces, and a character never seen inside a word could not be spelled there.
     characters = sorted(set("".join(lines)) - {" "})
     known = [*SPECIAL_TOKENS, *characters, *(_WORDPIECE_PREFIX + character for character in characters)]
     trainable = Trainable(WordPiece(unk_token=UNK))
@@ -281,7 +280,7 @@ def _train_wordpiece(lines: list[str], vocab_size: int) -> tuple[str, ...]:
     trainable.train_from_iterator(lines, trainer)
     vocab = trainable.get_vocab()
     pieces = sorted(vocab, key=vocab.__getitem__)[len(SPECIAL_TOKENS) :]
-    # The prefix is dropped, and pieces without it begin a word.
+    # The prefix is removed; pieces without it begin a word.
     inner = _WORDPIECE_PREFIX
     return SPECIAL_TOKENS + tuple(
         piece.removeprefix(inner) if piece.startswith(inner) else WORD_BOUNDARY + piece for piece in pieces

@@ -1,6 +1,6 @@
-"""Recordings: decoded to their end and at once, in whatever form they come, and found in folders.
+"""Recordings: reading whole files in any format, and finding them in folders.
 
-A recording that a training run could trip over (cut off, NaN, out of range) is a ValueError with the reason.
+A recording that training could not use (truncated, NaN, out of range) raises ValueError with the reason.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class TooLongError(ValueError):
 
 
 def read_audio(path: str | Path, max_duration_s: float = 3600.0) -> Audio:
-    """Decode a recording: FLAC, WAV, MP3, Ogg Vorbis, Opus and whatever else libsndfile reads.
+    """Decodes a recording: FLAC, WAV, MP3, Ogg Vorbis, Opus and other formats of libsndfile.
 
     Any sampling rate becomes 16 kHz; channels are averaged.
-    Raises ValueError for a file that cannot be read to its end, is longer than `max_duration_s`
-    or holds NaN or infinite samples.
+    Raises ValueError for a file that cannot be read to its end, is longer than `max_duration_s` or has NaN or infinite
+    samples.
     """
     import numpy as np
     import soundfile
@@ -49,7 +49,7 @@ def read_audio(path: str | Path, max_duration_s: float = 3600.0) -> Audio:
             rate, stated = file.samplerate, file.frames
             if not 1000 <= rate <= 384000 or file.channels > 64:
                 raise ValueError(f"has {file.channels} channels at {rate} Hz; expected at most 64, 1 to 384 kHz")
-            if stated > max_duration_s * rate:  # not decoded: it might fill the memory
+            if stated > max_duration_s * rate:  # not decoded: it might not fit into memory
                 raise TooLongError(f"{stated / rate:.1f} s")
             if _is_cut_off_wav(file.extra_info):
                 raise ValueError("is cut off: the header states more samples")
@@ -61,7 +61,7 @@ def read_audio(path: str | Path, max_duration_s: float = 3600.0) -> Audio:
         raise ValueError(f"is cut off: {len(samples)} of {stated} samples")
     if not np.isfinite(samples).all():
         raise ValueError("holds NaN or infinite samples")
-    if len(samples) and np.abs(samples).max() > 10:  # floating point may exceed ±1 a little
+    if len(samples) and np.abs(samples).max() > 10:  # floating point may slightly exceed ±1
         raise ValueError(f"reaches {np.abs(samples).max():.4g}; expected samples in ±1")
     mono = samples[:, 0] if samples.shape[1] == 1 else samples.mean(axis=1, dtype=np.float32)
     if rate != SAMPLE_RATE and len(mono):
@@ -70,8 +70,8 @@ def read_audio(path: str | Path, max_duration_s: float = 3600.0) -> Audio:
 
 
 def _is_cut_off_wav(log: str) -> bool:
-    # libsndfile shortens a truncated WAV in silence and reports it only in its log of the header.
-    # Programs that write into a pipe state the largest possible number, because they do not know the length.
+    # libsndfile silently shortens a truncated WAV and reports it only in its log of the header.
+    # Programs that write to a pipe do not know the length and state the largest possible number.
     sizes = re.search(r"^data *: (\d+) \(should be (\d+)\)", log, re.MULTILINE)
     return sizes is not None and int(sizes[2]) < int(sizes[1]) < 0x7FFFF000
 
@@ -79,7 +79,7 @@ def _is_cut_off_wav(log: str) -> bool:
 def find_sounds(folder: str | Path, what: str) -> tuple[str, ...]:
     """Absolute paths of all audio files under `folder`, sorted; `what` names them in errors.
 
-    Raises ValueError when there is none, and naming the first whose header cannot be read.
+    Raises ValueError if there is none, or if the header of a file cannot be read.
     """
     import soundfile
 
@@ -95,7 +95,7 @@ def find_sounds(folder: str | Path, what: str) -> tuple[str, ...]:
             raise ValueError(f"{what} file {path} cannot be read: {error}; repair or remove it") from error
         if not 0 < duration_s <= MAX_NOISE_S:
             raise ValueError(
-                f"{what} file {path} lasts {duration_s:.1f} s; expected at most {MAX_NOISE_S:.0f} s and not none: "
+                f"{what} file {path} lasts {duration_s:.1f} s; expected more than 0 and at most {MAX_NOISE_S:.0f} s: "
                 "cut or remove it"
             )
     return tuple(map(str, paths))

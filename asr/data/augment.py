@@ -27,7 +27,7 @@ from asr.features import FRAME_SHIFT_S, LOG_FLOOR
 
 _QUIET_SHARE = 0.05  # of the frames are the noise floor
 _MIN_QUIET_FRAMES = 10
-_GAP_FRAMES = 13  # averaged before the threshold: longer than the closure of any stop consonant
+_GAP_FRAMES = 13  # averaged before the threshold; longer than the closure of any stop consonant
 _ONSET_MARGIN = 10  # frames kept before the first sound: quiet consonants
 
 
@@ -39,7 +39,7 @@ class Example(NamedTuple):
 
 
 class Augmenter:
-    """Augments by `config`. Draws from the global generators, as lhotse does: seed `random`, NumPy, PyTorch."""
+    """Augments by `config`. Uses the global generators, like lhotse: seed `random`, NumPy, PyTorch."""
 
     def __init__(self, config: AugmentConfig) -> None:
         self.config = config
@@ -48,9 +48,9 @@ class Augmenter:
         """The rows of a batch, warped, concatenated, with silences, and shifted relative to the chunks.
 
         max_frames: limit of the number of rows times the longest row, or the same product of `utterances` if that is
-        larger: memory does not grow. Concatenation and silences make rows longer, so there are fewer of them, and the
-        utterances that do not fit are left out this time: about 6 % at the default probabilities. (Attention
-        scores grow with the longest row: in a concatenated batch they take up to three times the memory.)
+        larger, so memory does not grow. Concatenation and silences make rows longer, so there are fewer rows;
+        utterances that do not fit are skipped this time: about 6 % with the default probabilities. (Attention scores
+        grow with the longest row: in a concatenated batch they take up to three times the memory.)
         """
         config = self.config
         budget = max(max_frames, len(utterances) * max(len(u.features) for u in utterances))
@@ -63,7 +63,7 @@ class Augmenter:
         return [Example(self._shifted(row.features, limit), row.text) for row in rows]
 
     def view(self, features: Tensor) -> Tensor:
-        """(T, 80) -> (T, 80), with another voice, microphone, noise, gain, and masks; digital silence is unchanged."""
+        """(T, 80) -> (T, 80) with another voice, microphone, noise, gain, and masks; digital silence is unchanged."""
         config = self.config
         if config.max_frequency_warp:
             features = warp_frequencies(features, 1 + random.uniform(-1, 1) * config.max_frequency_warp)

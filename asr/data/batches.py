@@ -1,10 +1,9 @@
-"""Batches of prepared speech: bucketed by duration, capped in size, augmented, reproducible to the bit.
+"""Batches of prepared speech: bucketed by duration, limited in size, augmented, reproducible to the bit.
 
-- What a batch holds depends on the seed, the epoch and its number in the epoch, never on when or by which
-  process it was asked for: training resumes in mid-epoch, on any number of processes, by skipping batch
-  numbers, which reads no audio.
-- An utterance that cannot be used is left out and named, not fatal: before training for what the manifest states
-  (no text, too long), when its batch is made for what only reading shows (damaged features).
+- A batch depends only on the seed, the epoch and its number in the epoch, not on when or in which process it is made.
+  So training can resume in mid-epoch, on any number of processes, by skipping batch numbers, without reading audio.
+- An utterance that cannot be used is left out and named; it is not fatal. Facts of the manifest (no text, too long) are
+  checked before training, damaged features when the batch is made.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from asr.tables import Refusal
 from asr.tokenizer import Tokenizer
 
 SILENT_FRAMES = 40
-"""Length of what stands in for a batch of which nothing is readable."""
+"""Length of the substitute for a batch without readable utterances."""
 
 
 class Batch(NamedTuple):
@@ -57,33 +56,33 @@ class Batch(NamedTuple):
     phone_lengths: Tensor
     """(N,) int64"""
     seconds: float
-    """Audio in the batch, without padding; 0 if nothing in it was readable: a moment of silence stands in."""
+    """Seconds of audio in the batch, without padding; 0 if nothing was readable: silence is substituted then."""
     seed: int
-    """The seed of dropout."""
+    """Random seed of dropout."""
     unreadable: tuple[Refusal, ...]
     """Utterances that are missing from the batch."""
 
     def to(self, device: torch.device) -> Batch:
-        """With its tensors on `device`; the copy does not wait for it."""
+        """The batch with its tensors on `device`; the copy is asynchronous."""
         fields = self._asdict().items()
         moved: dict[str, Any] = {name: x.to(device, non_blocking=True) for name, x in fields if isinstance(x, Tensor)}
         return self._replace(**moved)
 
     @property
     def num_tokens(self) -> Tensor:
-        """The divisor of the losses, () int64: at least one for an utterance, or noise alone would weigh as much
-        as a batch of words; 0 if nothing was readable."""
+        """The divisor of the losses, () int64: at least one per utterance, so that a batch of noise does not weigh as
+        much as a batch of words; 0 if nothing was readable."""
         return self.target_lengths.clamp(min=1).sum() * (self.seconds > 0)
 
 
 class BatchPlan(NamedTuple):
-    """The input of a worker for one batch."""
+    """What a worker needs to make one batch."""
 
     cuts: Sequence[Any]
     seed: int
     augment: bool
     max_frames: int
-    """Feature frames with padding that augmentation must not exceed."""
+    """Maximum feature frames, including padding, after augmentation."""
 
 
 @dataclass(frozen=True)
@@ -95,10 +94,9 @@ class Position:
 
 
 def load_training_cuts(config: DataConfig) -> tuple[list[tuple[CutSet, float]], list[Refusal]]:
-    """All training manifests that `config` names, each with the share of it to use in an epoch.
+    """The training manifests of `config`, each with the share of it to use in an epoch.
 
-    Returns:
-        manifests of usable utterances, with shares; and the utterances that were left out.
+    Returns the usable utterances of each manifest with its share, and the utterances that were left out.
     """
     parts: list[tuple[CutSet, float]] = []
     left_out: list[Refusal] = []
@@ -117,10 +115,10 @@ def load_training_cuts(config: DataConfig) -> tuple[list[tuple[CutSet, float]], 
 
 @dataclass
 class PaddedDuration(TimeConstraint):
-    """At most `max_duration` seconds a batch, padding included.
+    """At most `max_duration` seconds per batch, including padding.
 
-    Every utterance counts as the longest that its bucket may hold: lhotse closes a batch before the next
-    one of the same length, and a longer one that came last would break the cap.
+    Every utterance counts as the longest of its bucket: lhotse closes a batch before the next utterance of the same
+    length is added, so a longer one that comes last would exceed the limit.
     """
 
     limits: tuple[float, ...] = ()
@@ -133,8 +131,8 @@ class PaddedDuration(TimeConstraint):
 
 
 class BatchSampler(Sampler):
-    """The batches of one epoch, from a position on, in steps of `batches_per_step` that `world_size` processes
-    share out; the rest of an epoch that fills no step is left out (another rest each time)."""
+    """The batches of one epoch from a position on, in steps of `batches_per_step` that are split among `world_size`
+    processes; the rest of an epoch that does not fill a step is skipped (another rest each time)."""
 
     def __init__(
         self,
@@ -152,7 +150,7 @@ class BatchSampler(Sampler):
             cut
             for cuts, share in parts
             for cut in cuts
-            # A network that does not write yet would learn from noise to write nothing at all.
+            # A network that does not write words yet would learn from noise to write nothing at all.
             if cut.duration <= longest
             and not (warming_up and is_without_speech(cut))
             and _hash(f"{seed} {position.epoch} {cut.id}") < share * 2**32
@@ -160,7 +158,7 @@ class BatchSampler(Sampler):
         if not len(epoch_cuts):
             raise ValueError(f"no utterance of at most {longest} s for epoch {position.epoch}: raise data.curriculum_s")
         longest = max(cut.duration for cut in epoch_cuts)
-        # From all the data: lhotse estimates from its beginning, where a manifest may hold one kind of speech.
+        # From all of the data: lhotse samples the beginning, where a manifest may have one kind of speech.
         bins = estimate_duration_buckets(epoch_cuts, max(2, min(config.num_buckets, len(epoch_cuts) // 100)))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="You are using DynamicBucketingSampler with an eagerly")
@@ -170,8 +168,8 @@ class BatchSampler(Sampler):
                 duration_bins=bins,
                 buffer_size=max(len(epoch_cuts), 10_000),
                 shuffle=True,
-                seed=_hash(f"{seed} {position.epoch}"),  # not set_epoch: it adds the two, and neighboring seeds meet
-                rank=0,  # every process plans all batches, so that they do not depend on how many there are
+                seed=_hash(f"{seed} {position.epoch}"),  # not set_epoch: it adds the two, so neighboring seeds coincide
+                rank=0,  # every process plans all batches, so that they do not depend on the number of processes
                 world_size=1,
                 drop_last=False,
             )
@@ -259,21 +257,21 @@ def batches(sampler: BatchSampler, dataset: SpeechDataset, num_workers: int) -> 
         batch_size=None,
         num_workers=num_workers,
         prefetch_factor=4 if num_workers else None,
-        pin_memory=torch.cuda.is_available(),  # what a copy to the GPU need not wait for
+        pin_memory=torch.cuda.is_available(),  # makes copies to the GPU asynchronous
         worker_init_fn=_init_worker,
     )
 
 
 def _init_worker(_: int) -> None:
     torch.set_num_threads(1)
-    for number in (signal.SIGINT, signal.SIGTERM):  # sent to the whole group: the main process decides
+    for number in (signal.SIGINT, signal.SIGTERM):  # sent to the whole process group; the main process handles them
         signal.signal(number, signal.SIG_IGN)
 
 
 def _hash(text: str) -> int:
-    """32 bits that depend on `text` alone.
+    """A 32-bit hash of `text`.
 
-    A checksum does not serve: it is linear, so that another epoch changes the value of every utterance by the same
-    constant, and a half of the data is ever one of two halves.
+    A checksum would not do: it is linear, so another epoch would change the values of all utterances by the same
+    constant, and a half of the data would always be one of two halves.
     """
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")

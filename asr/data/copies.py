@@ -1,8 +1,8 @@
-"""Copies of an utterance: once more in a random room with noise, or as it comes through a telephone line.
+"""Copies of an utterance: in a random room with noise, or through a telephone line.
 
 `asr prepare --noisy-copies` and `--telephone` compute the features of such copies; the manifest keeps their transforms
-(see `asr.data.transforms`). Noise alone comes before and after the words where margins are asked for: silence in
-training is noise too. Everything is drawn from the utterance's id: preparing again gives the same copies.
+(see `asr.data.transforms`). With margins, noise alone precedes and follows the words: training needs noisy silence.
+Random choices depend only on the utterance's id: preparing again gives the same copies.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from asr.data.transforms import CODECS, NoisyRoom, Telephone
 MAX_MARGIN_S = 30.0
 SNR_RANGE_DB = (5.0, 25.0)
 LEVEL_RANGE_DB = (-35.0, -15.0)
-"""Power of the speech on the line, of full scale: the coding's noise depends on it."""
+"""Power of the speech on the line, relative to full scale; the coding noise depends on it."""
 
 
 @dataclass(frozen=True)
 class NoisyCopies:
-    """The noisy copies to make of each utterance. Empty tuples: simulate."""
+    """The noisy copies to make of each utterance. Empty tuples: simulated rooms, colored noise."""
 
     count: int
     rooms: tuple[str, ...] = ()
     noises: tuple[str, ...] = ()
     snr_range_db: tuple[float, float] = SNR_RANGE_DB
     margins_s: tuple[float, float] = (0.0, 0.0)
-    """Shortest and longest stretch of noise alone before the words, and after them."""
+    """Shortest and longest noise before the words, and after them."""
 
     def __post_init__(self) -> None:
         low, high = self.snr_range_db
@@ -43,7 +43,7 @@ class NoisyCopies:
             raise ValueError(f"margins of {shortest} to {longest} s; expected a range within 0 to {MAX_MARGIN_S:.0f} s")
 
     def draw(self, id: str) -> Iterator[tuple[str, NoisyRoom]]:
-        """The copies of utterance `id`: (id of the copy, its room and noise) each."""
+        """The copies of utterance `id`: the id of the copy, its room and noise."""
         for number in range(1, self.count + 1):
             copy_id = f"{id}_noisy{number}"
             yield copy_id, self.room_of(copy_id)
@@ -61,7 +61,7 @@ class NoisyCopies:
 
 @dataclass(frozen=True)
 class TelephoneCopies:
-    """Telephone copies to make of each utterance; below 1: the share of utterances to make one of."""
+    """Number of telephone copies of each utterance; below 1: the share of utterances with a copy."""
 
     count: float
 
@@ -70,7 +70,7 @@ class TelephoneCopies:
             raise ValueError(f"{self.count} telephone copies; expected a share in (0, 1) or a whole number up to 100")
 
     def draw(self, id: str) -> Iterator[tuple[str, Telephone]]:
-        """The copies of utterance `id`: (id of the copy, its line) each."""
+        """The copies of utterance `id`: the id of the copy, its line."""
         for number in range(1, max(1, int(self.count)) + 1):
             copy_id = f"{id}_telephone{number}"
             rng = np.random.default_rng(zlib.crc32(copy_id.encode()))

@@ -1,13 +1,12 @@
-"""Prepared speech on disk: lhotse cuts whose features lie in one flat file of half-precision numbers.
+"""Prepared speech on disk: lhotse cuts with features in one flat float16 file.
 
-- A data set is `<name>.jsonl.gz` (a lhotse CutSet) beside `<name>.features/` (its feature frames).
-  The manifest holds the path of the features relative to itself: the folder can be moved.
-- Frames are stored as float16: 160 bytes a frame, 58 MB an hour; the rounding (at most 0.004 for a
-  log-mel value in ±8, 0.008 in ±16) is far below the noise of the features, and reading is one
-  `pread` and one cast, so that a training loop does not notice it.
-- Sets too large for one file come as shards, a lhotse Shar directory written by `asr shard` (see
-  `asr.data.shards`); its features are read in place, by the same reader.
-- A cut with the custom field `no_speech` holds noise alone: its text is "" (see `asr.data.noise_alone`).
+- A data set is `<name>.jsonl.gz` (a lhotse CutSet) next to `<name>.features/` (its feature frames).
+  The manifest has the path of the features relative to itself, so the folder can be moved.
+- Frames are stored as float16: 160 bytes per frame, 58 MB per hour. The rounding error (at most 0.004 for log-mel
+  values in ±8, 0.008 in ±16) is far below the noise of the features. Reading is one `pread` and one cast.
+- Sets too large for one file are stored as shards, a lhotse Shar directory written by `asr shard` (see
+  `asr.data.shards`); the same reader reads their features in place.
+- A cut with the custom field `no_speech` contains only noise: its text is "" (see `asr.data.noise_alone`).
 - Importing this module registers the extractor, the storage and the transforms (`asr.data.transforms`) with lhotse.
 """
 
@@ -32,13 +31,13 @@ from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE, fbank
 from asr.tables import Refusal
 
 _DAMAGE = (OSError, EOFError, zlib.error, LookupError, ValueError, TypeError, AttributeError, AssertionError)
-"""Errors that lhotse raises on odd lines of a manifest."""
+"""Errors that lhotse raises for malformed lines of a manifest."""
 MANIFEST_SUFFIX = ".jsonl.gz"
 
 
 @dataclass
 class LogMelConfig:
-    """Nothing to choose: the features are defined in `asr.features`."""
+    """No options: the features are defined in `asr.features`."""
 
     def to_dict(self) -> dict[str, Any]:
         return {}
@@ -52,7 +51,7 @@ class LogMelConfig:
 
 @register_extractor
 class LogMelExtractor(FeatureExtractor):
-    """`asr.features.fbank` as a lhotse extractor, for features computed while training."""
+    """`asr.features.fbank` as a lhotse extractor, for features computed during training."""
 
     name = "asr_log_mel"
     config_type = LogMelConfig
@@ -87,7 +86,7 @@ class Float16Writer(FeaturesWriter):
         return str(self._path)
 
     def write(self, key: str, value: np.ndarray) -> str:
-        """Append `value` (num_frames, num_bins); returns the key to read it with. `key` is not used."""
+        """Appends `value` (num_frames, num_bins); returns the key to read it with. `key` is not used."""
         half = np.ascontiguousarray(value, dtype="<f2")
         offset = self._num_values
         self._file.write(half.data)
@@ -103,7 +102,7 @@ class Float16Writer(FeaturesWriter):
 
 @register_reader
 class Float16Reader(FeaturesReader):
-    """Reads what `Float16Writer` wrote. Holds no open file: safe to fork, copy and send."""
+    """Reads files of `Float16Writer`. Keeps no file open: safe to fork, copy and send."""
 
     name = "asr_float16"
 
@@ -121,7 +120,7 @@ class Float16Reader(FeaturesReader):
         except FileNotFoundError:
             raise ValueError(
                 f"features {self._path} not found; open the manifest with asr.data.cuts.load_cuts "
-                "and keep `<name>.features` beside it"
+                "and keep `<name>.features` next to it"
             ) from None
         if half.size != count:
             raise ValueError(f"features {self._path} end early; run `asr prepare` again")
@@ -129,10 +128,10 @@ class Float16Reader(FeaturesReader):
 
 
 def load_cuts(path: str | Path) -> CutSet:
-    """Open a prepared data set, lazily: iterating reads the manifest again, features load on demand.
+    """Opens a prepared data set lazily: each iteration reads the manifest again; features are loaded on demand.
 
-    path: the manifest `<name>.jsonl.gz`, or a directory of shards, wherever it lies now.
-    Raises ValueError when there is no such file or it is not a manifest.
+    path: the manifest `<name>.jsonl.gz`, or a directory of shards.
+    Raises ValueError if there is no such file, or it is not a manifest.
     """
     manifest = Path(path)
     if manifest.is_dir():
@@ -151,21 +150,21 @@ def load_cuts(path: str | Path) -> CutSet:
 
 
 def iterate_cuts(path: str | Path) -> Iterator[Any]:
-    """The utterances of a prepared data set, one after the other.
+    """Yields the utterances of a prepared data set.
 
-    ValueError where there is no such data set, and, when it is reached, for the place where it is damaged.
+    Raises ValueError if there is no such data set, and, at the damaged place, if it is damaged.
     """
     return _checked(load_cuts(path), Path(path))
 
 
 def _checked(cuts: CutSet, path: Path) -> Iterator[Any]:
     folder = Path(os.path.abspath(path if path.is_dir() else path.parent))
-    number = 0  # of those that are whole
+    number = 0  # of intact utterances
     try:
         for cut in cuts:
             features = _features_path(cut)
             if features and not Path(os.path.abspath(features)).is_relative_to(folder):
-                raise ValueError(f"features {features} of {cut.id} are not beside it")
+                raise ValueError(f"features {features} of {cut.id} are missing")
             yield cut
             number += 1
     except _DAMAGE as error:
@@ -173,13 +172,13 @@ def _checked(cuts: CutSet, path: Path) -> Iterator[Any]:
 
 
 def evenly_spread(cuts: Sequence[Any], number: int | None) -> list[Any]:
-    """`number` of the utterances, evenly spread over them; all where there are no more, or for None."""
+    """`number` evenly spread utterances; all of them if `number` is None or there are no more."""
     number = len(cuts) if number is None else min(number, len(cuts))
     return [cuts[index * len(cuts) // number] for index in range(number)]
 
 
 def usable_cuts(path: str, min_s: float, max_s: float) -> tuple[list[Any], list[Refusal]]:
-    """The cuts of a prepared data set that training can use, and those it cannot. Reads no features."""
+    """The cuts of a prepared data set that training can use, and the others. Reads no features."""
     kept, refused = [], []
     for cut in iterate_cuts(path):
         refusal = _refusal(cut, min_s, max_s)
@@ -215,7 +214,7 @@ def _features_path(cut: Any) -> str:
 
 
 def read_features(cut: Any) -> Tensor:
-    """(num_frames, 80) float32; ValueError naming what is wrong with them."""
+    """(num_frames, 80) float32. Raises ValueError that says what is wrong with them."""
     try:
         features = cut.load_features()
     except (ValueError, OSError, AssertionError) as error:
@@ -230,7 +229,7 @@ def read_features(cut: Any) -> Tensor:
 
 
 def read_all(cuts: Iterable[Any]) -> tuple[list[Any], list[Tensor], list[Refusal]]:
-    """The readable ones of `cuts`, their features, and those that are not readable."""
+    """The readable cuts, their features, and the unreadable cuts."""
     readable, matrices, unreadable = [], [], []
     for cut in cuts:
         try:
@@ -242,7 +241,7 @@ def read_all(cuts: Iterable[Any]) -> tuple[list[Any], list[Tensor], list[Refusal
 
 
 def batches_by_length(cuts: Sequence[Any], max_batch_s: float) -> list[list[Any]]:
-    """Cuts of similar length together, padding included at most `max_batch_s`; one each for 0."""
+    """Groups of cuts of similar length, each at most `max_batch_s` with padding; for 0, one cut each."""
     out: list[list[Any]] = []
     for cut in sorted(cuts, key=lambda c: c.duration):
         if out and cut.duration * (len(out[-1]) + 1) <= max_batch_s:

@@ -1,6 +1,6 @@
 """Sources of utterances: tables of recordings and transcripts, and the LibriSpeech tree.
 
-What cannot be used becomes a `Refusal`, see `asr.tables`. No audio is opened here.
+Rows that cannot be used become a `Refusal`, see `asr.tables`. No audio is opened here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ TEXT_COLUMNS = ("text", "transcript", "sentence", "transcription")
 
 @dataclass(frozen=True)
 class Utterance:
-    """One recording and its transcript. duration_s: as the table states it, if it does."""
+    """One recording and its transcript. duration_s: as stated in the table, if it is."""
 
     id: str
     audio: Path
@@ -26,23 +26,22 @@ class Utterance:
 
 
 def read_table(path: str | Path, audio_root: str | Path | None = None) -> Iterator[Utterance | Refusal]:
-    """Utterances of a TSV, CSV or JSONL table, in its order.
+    """Utterances of a TSV, CSV or JSONL table, in order.
 
-    Columns are found by name: audio path, text, optional speaker and duration (seconds). Relative
-    audio paths start at `audio_root`, or at the table's folder. The utterance's id is its path as
-    written, without suffix.
-    Raises ValueError when the table is missing, of unknown format, empty or lacks a column.
+    Columns are found by name: audio path, text, optional speaker and duration (seconds). Relative audio paths start at
+    `audio_root`, or at the table's folder. The utterance's id is its path as written, without suffix.
+    Raises ValueError if the table is missing, has an unknown format, is empty or lacks a column.
     """
     rows = read_recordings(Path(path), audio_root, {"text": TEXT_COLUMNS})
     return (row if isinstance(row, Refusal) else _utterance(*row) for row in rows)
 
 
 def read_librispeech(part: str | Path) -> Iterator[Utterance | Refusal]:
-    """Utterances of one LibriSpeech part: every line of every `*.trans.txt`, FLAC files beside it.
+    """Utterances of one LibriSpeech part: every line of every `*.trans.txt`, with the FLAC files next to it.
 
-    lhotse's recipe is not used: it leaves missing files out with no more than a log line, opens all
-    audio on the way, and one malformed line or broken file ends it.
-    Raises ValueError when the folder holds no transcript.
+    lhotse's recipe is not used: it only logs missing files, opens all audio, and stops at one malformed line or broken
+    file.
+    Raises ValueError if the folder has no transcript.
     """
     folder = Path(part)
     transcripts = sorted(folder.rglob("*.trans.txt"))
@@ -57,10 +56,10 @@ def read_librispeech(part: str | Path) -> Iterator[Utterance | Refusal]:
 
 
 def find_librispeech_parts(corpus: str | Path, parts: Iterable[str] | None = None) -> list[Path]:
-    """Folders of the parts of a LibriSpeech corpus, whose folder or its parent is given.
+    """Folders of the parts of a LibriSpeech corpus. The corpus folder or its parent is given.
 
-    parts: names such as "train-clean-100"; None for all that are there.
-    Raises ValueError naming the parts that exist when one is not found.
+    parts: names such as "train-clean-100"; None for all existing ones.
+    Raises ValueError that lists the existing parts if one is not found.
     """
     root = Path(corpus)
     if (root / "LibriSpeech").is_dir():

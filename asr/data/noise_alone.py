@@ -1,10 +1,11 @@
-"""Noise alone: pieces of recordings in which nobody speaks, for the model to learn to write nothing there.
+"""Noise alone: pieces of recordings without speech, which teach the model to write nothing there.
 
-`asr prepare noise` makes a data set of them. A piece has the text "" and the mark `no_speech`, by which training
-accepts it: without the mark an empty text is a fault of the transcripts.
-- A piece is a random stretch of a recording at a random level. Every second one is in a room, real or simulated; some
-  have a stretch of another recording on top, some colored noise.
-- Everything is drawn from the piece's id, which has the name of the data set: preparing again gives the same pieces.
+`asr prepare noise` makes a data set of them. A piece has the text "" and the mark `no_speech`; without the mark,
+training treats an empty text as a fault of the transcripts.
+- A piece is a random part of a recording at a random level. Every second one is in a room, real or simulated; some are
+  mixed with part of another recording, some with colored noise.
+- Random choices depend only on the piece's id, which contains the name of the data set: preparing again gives the same
+  pieces.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from asr.features import SAMPLE_RATE
 
 LENGTHS_S = (2.0, 12.0)
 LEVELS_DB = (-60.0, -20.0)
-"""Power of the whole recording, of full scale: from a quiet room to a noise as loud as speech."""
+"""Power of the whole recording, relative to full scale: from a quiet room to noise as loud as speech."""
 ROOM_SHARE = 0.5
 MIXED_SHARE = 0.3
 COLORED_SHARE = 0.2
@@ -33,14 +34,14 @@ MIXED_DB = (-10.0, 10.0)
 
 @dataclass(frozen=True)
 class NoisePiece:
-    """An utterance without words. audio: the recording that it is a piece of."""
+    """An utterance without words. audio: the recording that the piece is cut from."""
 
     id: str
     audio: str
     transform: NoiseAlone
 
     def prepare(self) -> Prepared:
-        """The piece and its features, marked as without speech. ValueError for a file of noise that cannot be used."""
+        """The piece and its features, marked as without speech. Raises ValueError for an unusable noise file."""
         transform = self.transform
         audio = read_recording(self.audio)
         recording = recording_of(self.id, self.audio, audio)
@@ -59,7 +60,7 @@ def draw_pieces(
     lengths_s: tuple[float, float] = LENGTHS_S,
     rooms: Sequence[str] = (),
 ) -> Iterator[NoisePiece]:
-    """Pieces of `recordings` of `hours` in all, for the data set `name`. rooms: impulse responses; none: simulate.
+    """Pieces of `recordings`, `hours` in total, for the data set `name`. rooms: impulse responses; none: simulate.
 
     Raises ValueError for hours or lengths outside their range.
     """

@@ -1,9 +1,9 @@
-"""`asr prepare`: check recordings and transcripts, compute features, write a data set to train on.
+"""`asr prepare`: checks recordings and transcripts, computes features, writes a data set to train on.
 
-Every utterance is decoded once, in full, so broken audio does not reach training. The result is
-`<name>.jsonl.gz`, a lhotse CutSet with features attached (see `asr.data.cuts`), and `<name>.refused.tsv`.
-The features are written under a name of their own and the manifest is put in place last, in one
-rename: an interrupted run leaves either the former data set or none.
+Every utterance is decoded completely once, so broken audio does not reach training. The result is `<name>.jsonl.gz`, a
+lhotse CutSet with features attached (see `asr.data.cuts`), and `<name>.refused.tsv`.
+The features get a new file name, and the manifest is renamed last: an interrupted run leaves either the former data set
+or none.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ def prepare(
     options: PrepareOptions | None = None,
     on_progress: Callable[[], object] | None = None,
 ) -> PrepareResult:
-    """Write the data set `out_dir/name.jsonl.gz` and the list `out_dir/name.refused.tsv`.
+    """Writes the data set `out_dir/name.jsonl.gz` and the list `out_dir/name.refused.tsv`.
 
-    on_progress: called once for every utterance that is done.
-    The order of the data set is that of `utterances`, whatever the number of jobs.
-    Raises ValueError for a bad name, or if no utterance is usable: then nothing but the list is written;
-    ChildProcessError when a worker dies.
+    on_progress: called once for every finished utterance.
+    The order of the data set is that of `utterances`, regardless of the number of jobs.
+    Raises ValueError for a bad name, or if no utterance is usable; then only the list is written.
+    Raises ChildProcessError if a worker dies.
     """
     from lhotse import CutSet
     from lhotse.features import Features
@@ -70,7 +70,7 @@ def prepare(
     features_dir = folder / f"{name}.features"
     features_dir.mkdir(parents=True, exist_ok=True)
     result = PrepareResult(folder / f"{name}{MANIFEST_SUFFIX}", Summary())
-    # A name never used before: the former manifest, if any, stays valid until the new one replaces it.
+    # A new name: the former manifest, if any, stays valid until the new one replaces it.
     stem = secrets.token_hex(4)
     features_file = features_dir / f"{stem}.f16"
     partial = features_dir / f"{stem}{MANIFEST_SUFFIX}"
@@ -112,10 +112,10 @@ def prepare(
             raise ValueError(f"no usable utterance for {name}: {why}; see {folder / name}.refused.tsv{hint}")
         os.replace(partial, result.manifest)
     finally:
-        if partial.exists():  # not in place: whatever happened, it is incomplete
+        if partial.exists():  # not renamed: incomplete, for whatever reason
             features_file.unlink(missing_ok=True)
             partial.unlink()
-            with contextlib.suppress(OSError):  # only where no former data set lies in it
+            with contextlib.suppress(OSError):  # the folder may have a former data set
                 features_dir.rmdir()
     for former in features_dir.iterdir():
         if former != features_file:
@@ -163,7 +163,7 @@ def _start_worker() -> None:
 
 
 def _prepare_all(utterances: Iterable[Item], options: PrepareOptions) -> Generator[list[Prepared | Refusal]]:
-    """Results in the order of `utterances`; a bounded number of them is under way at any time."""
+    """Results in the order of `utterances`; a limited number of them is in progress at any time."""
     if options.num_jobs == 1:
         for utterance in utterances:
             yield _prepare_batch([utterance], options)[0]
@@ -190,7 +190,7 @@ def _prepare_all(utterances: Iterable[Item], options: PrepareOptions) -> Generat
         while pending:
             yield from pending.popleft().result()
     except BrokenProcessPool as error:
-        raise ChildProcessError("a worker process died, perhaps for want of memory; use fewer --jobs") from error
+        raise ChildProcessError("a worker process died, perhaps out of memory; use fewer --jobs") from error
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -203,9 +203,9 @@ def _write_refusals(path: Path, refusals: Iterable[Refusal]) -> None:
 
 
 _CASES = {
-    "upper": "write the text in capital letters (default)",
-    "lower": "write the text in small letters",
-    "keep": "leave capital and small letters as they are: the model has to learn which is which",
+    "upper": "write the text in upper case (default)",
+    "lower": "write the text in lower case",
+    "keep": "keep the case of the text: the model has to learn it",
 }
 
 
@@ -228,7 +228,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--noisy-copies",
         type=int,
         metavar="N",
-        help="further copies of each, in a random room and with noise, for training data only "
+        help="number of additional copies of each, in a random room and with noise, for training data only "
         "(default: 1 with --noise, --rir or --margins, else 0)",
     )
     shared.add_argument("--noise", type=Path, metavar="DIR", help="recordings of noise (default: colored noise)")
@@ -241,15 +241,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_argument(
         "--margins",
         metavar="LOW,HIGH",
-        help="seconds of noise alone before the words of a noisy copy, and after them, e.g. 0.3,2: teaches the model "
-        "to write nothing where there is no speech (default: none)",
+        help="seconds of noise alone before and after the words of a noisy copy, e.g. 0.3,2: teaches the model "
+        "to write nothing when nobody speaks (default: none)",
     )
     shared.add_argument(
         "--telephone",
         type=float,
         metavar="N",
-        help="further copies of each through a telephone line (300 to 3400 Hz at 8 kHz, G.711 or GSM); below 1: "
-        "a copy of that share, e.g. 0.2. With noisy copies these have a room and noise too (default: none)",
+        help="number of additional copies of each through a telephone line (300 to 3400 Hz at 8 kHz, G.711 or GSM); "
+        "below 1: share of utterances with a copy, e.g. 0.2. With noisy copies these also have a room and noise "
+        "(default: none)",
     )
     shared.add_argument("--min-duration", type=float, default=0.1, metavar="S", help="default: 0.1 s")
     shared.add_argument("--max-duration", type=float, default=40.0, metavar="S", help="default: 40 s")
@@ -261,45 +262,43 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--alphabet",
         metavar="CHARS",
         help="characters of the text in the chosen case, e.g. A-ZÄÖÜ' (default: A-Z and apostrophe); punctuation "
-        "is kept where it is among them; any: all, digits too. See docs/guides/languages.md",
+        "is kept if it is among them; any: all, including digits. See docs/guides/languages.md",
     )
     shared.add_argument(
         "--outside",
         choices=OUTSIDE_POLICIES,
         default="punctuation",
-        help="characters outside the alphabet: drop punctuation and refuse utterances with others "
-        "such as digits (punctuation, the default), refuse for any (refuse), drop all (strip)",
+        help="characters outside the alphabet: drop punctuation and refuse utterances with others such as digits "
+        "(punctuation, the default), refuse utterances with any (refuse), drop all (strip)",
     )
     kinds = parser.add_subparsers(dest="kind", required=True)
     librispeech = kinds.add_parser("librispeech", parents=[shared], help="the LibriSpeech folder tree")
-    librispeech.add_argument("corpus", type=Path, metavar="DIR", help="LibriSpeech, or the folder that holds it")
+    librispeech.add_argument("corpus", type=Path, metavar="DIR", help="LibriSpeech, or its parent folder")
     librispeech.add_argument("--parts", nargs="+", metavar="PART", help="e.g. train-clean-100 (default: all)")
-    librispeech.add_argument("--name", help="one data set of this name (default: one for every part)")
+    librispeech.add_argument("--name", help="a single data set of this name (default: one per part)")
     table = kinds.add_parser("manifest", parents=[shared], help="a TSV, CSV or JSONL of path and text")
     table.add_argument("table", type=Path, metavar="FILE", help="columns found by name: path, text, speaker")
-    table.add_argument("--audio-root", type=Path, metavar="DIR", help="where relative paths start")
+    table.add_argument("--audio-root", type=Path, metavar="DIR", help="base folder of relative paths")
     table.add_argument("--name", help="name of the data set (default: the file's)")
     noise = kinds.add_parser(
         "noise",
         parents=[common],
-        help="recordings in which nobody speaks",
-        description="Pieces of recordings in which nobody speaks, at random levels, every second one in a room, every "
-        "second one with another recording or colored noise on top. Training on them beside speech teaches the model "
-        "to write nothing where there are no words.",
+        help="recordings without speech",
+        description="Pieces of recordings without speech, at random levels, every second one in a room, every second "
+        "one mixed with another recording or colored noise. Training on them in addition to speech teaches the model "
+        "to write nothing when there are no words.",
         epilog="example: asr prepare noise kitchen_and_street --hours 1 --out data --name noise_alone",
     )
-    noise.add_argument("folder", type=Path, metavar="DIR", help="recordings of noise, of music, of anything but speech")
-    noise.add_argument("--hours", type=float, default=1.0, metavar="H", help="of pieces (default: %(default)s)")
-    noise.add_argument(
-        "--lengths", default="2,12", metavar="LOW,HIGH", help="seconds of a piece (default: %(default)s)"
-    )
-    noise.add_argument("--name", help="name of the data set (default: the folder's); another one makes other pieces")
+    noise.add_argument("folder", type=Path, metavar="DIR", help="recordings of noise, music, anything but speech")
+    noise.add_argument("--hours", type=float, default=1.0, metavar="H", help="total duration (default: %(default)s)")
+    noise.add_argument("--lengths", default="2,12", metavar="LOW,HIGH", help="seconds per piece (default: %(default)s)")
+    noise.add_argument("--name", help="name of the data set (default: the folder's); another name gives other pieces")
 
 
 def run(args: argparse.Namespace) -> int:
     """`asr prepare` with parsed arguments; returns the exit status (130 after Ctrl-C).
 
-    Raises ValueError for arguments and inputs that make no data set.
+    Raises ValueError for arguments and inputs that do not give a data set.
     """
     from rich.console import Console
     from rich.progress import Progress
@@ -325,7 +324,7 @@ def run(args: argparse.Namespace) -> int:
                 result = prepare(utterances, args.out, name, options, partial(progress.advance, task))
             print_report(result, console, options.normalizer)
     except KeyboardInterrupt:
-        console.print("interrupted: data sets that were finished stay, the one under way is not written")
+        console.print("interrupted: finished data sets are kept, the current one is not written")
         return 130
     return 0
 

@@ -1,4 +1,4 @@
-"""The report of `asr prepare` on a data set: hours, lengths, letters that are missing, and what was refused."""
+"""The report of `asr prepare`: hours, lengths, missing letters, and refused utterances."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Summary:
 
 @dataclass
 class PrepareResult:
-    """Outcome of one data set: what was kept, what was refused and why, characters outside."""
+    """The result for one data set: what was kept, what was refused and why, characters outside the alphabet."""
 
     manifest: Path
     summary: Summary
@@ -56,7 +56,7 @@ class PrepareResult:
 
 
 def print_report(result: PrepareResult, console: Console, normalizer: TextNormalizer) -> None:
-    """Hours, speakers, lengths, characters outside the alphabet and refusals, for a person."""
+    """Prints hours, speakers, lengths, characters outside the alphabet and refusals."""
     from rich.markup import escape
     from rich.table import Table
 

@@ -1,11 +1,11 @@
-"""`asr shard`: a data set cut into pieces that fit where the whole does not: over several disks, on a file server.
+"""`asr shard`: splits a data set into pieces for storage that cannot hold all of it: several disks, a file server.
 
-- The result is a lhotse Shar directory, `cuts.000000.jsonl.gz` beside `features.000000.tar` and so on, which
+- The result is a lhotse Shar directory, `cuts.000000.jsonl.gz` next to `features.000000.tar` and so on, which
   `CutSet.from_shar` streams from anywhere.
 - Every cut also has the position of its frames in its tar file, so that training reads them in place like those of an
-  unsharded set: in any order, resumed at any batch without reading what came before, by any number of processes.
-  Streaming could offer neither. A shard may be moved to another disk and linked from here.
-- The directory appears in one rename when all of it is written.
+  unsharded set: in any order, by any number of processes, resuming at any batch without reading earlier ones.
+  Streaming could not do that. A shard may be moved to another disk and linked.
+- The directory is renamed to its final name after all of it is written.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ class ShardResult:
 def write_shards(
     cuts: Iterable[Any], out: str | Path, size: int = DEFAULT_SIZE, on_progress: Callable[[], object] | None = None
 ) -> ShardResult:
-    """Write `cuts` in their order as the Shar directory `out`, `size` utterances to a shard.
+    """Writes `cuts` in order as the Shar directory `out`, `size` utterances per shard.
 
     on_progress: called after every utterance.
-    Raises ValueError when `size` is not positive, `out` exists or nothing is readable: then nothing is written.
+    Raises ValueError if `size` is not positive, `out` exists or nothing is readable; then nothing is written.
     """
     folder = Path(out)
     if size < 1:
-        raise ValueError(f"{size} utterances to a shard; expected at least 1")
+        raise ValueError(f"{size} utterances per shard; expected at least 1")
     if folder.exists():
         raise ValueError(f"{folder} exists; remove it or choose another directory")
     result = ShardResult()
@@ -77,7 +77,7 @@ def write_shards(
                         on_progress()
             result.num_shards += 1
         if not result.num_utterances:
-            raise ValueError(f"nothing to write to {folder}: of {len(result.refusals)} utterances none is readable")
+            raise ValueError(f"nothing to write to {folder}: none of {len(result.refusals)} utterances is readable")
         part.rename(folder)
     finally:
         shutil.rmtree(part, ignore_errors=True)
@@ -85,14 +85,14 @@ def write_shards(
 
 
 def _with_features_in(cut: Any, matrix: Any, tar: tarfile.TarFile, name: str) -> Any:
-    """Appends the frames of `cut`, (num_frames, 80) float32, to `tar`; the cut that finds them there."""
+    """Appends the frames of `cut`, (num_frames, 80) float32, to `tar`; returns the cut with their position."""
     frames = matrix.numpy().astype("<f2")
     array = io.BytesIO()
     np.save(array, frames, allow_pickle=False)
     placeholder = json.dumps(to_shar_placeholder(cut.features, cut).to_dict()).encode()
     end = _append(tar, f"{cut.id}.npy", array.getvalue())
     _append(tar, f"{cut.id}.json", placeholder)
-    # Headers of tar and npy are multiples of 64 bytes: the frames lie where `Float16Reader` can address them.
+    # tar and npy headers are multiples of 64 bytes, so `Float16Reader` can address the frames.
     offset = (end - frames.nbytes) // frames.itemsize
     key = f"{offset}:{frames.shape[0]}:{frames.shape[1]}"
     features = fastcopy(cut.features, storage_type=Float16Writer.name, storage_path=name, storage_key=key, start=0)
@@ -100,7 +100,7 @@ def _with_features_in(cut: Any, matrix: Any, tar: tarfile.TarFile, name: str) ->
 
 
 def _append(tar: tarfile.TarFile, name: str, content: bytes) -> int:
-    """Adds a member; the offset in the tar file at which its content ends."""
+    """Adds a member; returns the offset in the tar file where its content ends."""
     member = tarfile.TarInfo(name)
     member.size = len(content)
     tar.addfile(member, io.BytesIO(content))

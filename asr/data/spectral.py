@@ -1,7 +1,7 @@
-"""Other voices, microphones and background noise, made from log-mel features.
+"""Other voices, microphones and background noise, applied to log-mel features.
 
-They vary in every epoch and cost microseconds, where `asr prepare` makes a fixed number of copies of the waveforms.
-Each function takes and returns (T, 80) float32 and draws from the global NumPy and PyTorch generators.
+They vary in every epoch and cost microseconds, whereas `asr prepare` makes a fixed number of copies of the waveforms.
+Each function takes and returns (T, 80) float32 and uses the global NumPy and PyTorch generators.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def warp_frequencies(features: Tensor, factor: float) -> Tensor:
 
 
 def random_response(max_db: float) -> Tensor:
-    """The frequency response of a random microphone, (80,) in nepers of power (linear FilterAugment; Nam et al. 2022).
+    """The random frequency response of a microphone, (80,) in nepers of power (linear FilterAugment; Nam et al. 2022).
 
     Straight lines between 2 to 6 random bins, whose gains are within `max_db` up or down.
     """
@@ -57,7 +57,7 @@ def random_response(max_db: float) -> Tensor:
 
 
 def add_noise(features: Tensor, snr_db: float) -> Tensor:
-    """Stationary noise with a random spectrum; `snr_db` relates the mean powers of all of `features` and the noise."""
+    """Adds stationary noise with a random spectrum; `snr_db` relates the mean powers of `features` and the noise."""
     spectrum = random_response(max_db=12.0)
     power = torch.logsumexp(features.flatten(), 0) - math.log(features.numel())
     level = power - (torch.logsumexp(spectrum, 0) - math.log(NUM_MEL_BINS)) - snr_db * NEPERS_PER_DB

@@ -1,10 +1,10 @@
-"""What is done to the samples of a recording before its features: channels, rooms, noise, telephone lines.
+"""Transforms of the samples before the features are computed: channels, rooms, noise, telephone lines.
 
-A manifest names these transforms, so that lhotse, asked for the audio of a cut, plays what the features were made of.
-Importing this module registers them with lhotse. Each is the same for the same fields.
-- The room is an impulse response, or a simulated one (FRA-RIR, Luo and Gu 2022, as lhotse has it: reverberation
-  times of 0.1 to 0.8 s). The direct sound stays where it was, so that word times hold.
-- The noise is a stretch of a recording, or colored noise between white and brown.
+A manifest names these transforms, so that lhotse's audio of a cut is what the features were computed from.
+Importing this module registers them with lhotse. Each is deterministic in its fields.
+- The room is an impulse response, or a simulated one (lhotse's FRA-RIR, Luo and Gu 2022; reverberation times of 0.1 to
+  0.8 s). The direct sound is not delayed, so word times stay valid.
+- The noise is part of a recording, or colored noise between white and brown.
 - A telephone line passes 300 to 3400 Hz at 8 kHz and codes the speech with G.711 (mu-law, A-law) or GSM 06.10.
 """
 
@@ -25,17 +25,17 @@ from asr.data.audio import MAX_NOISE_S, Audio, read_audio
 from asr.features import SAMPLE_RATE
 
 DIRECT_RATIO_RANGE_DB = (-6.0, 12.0)
-"""Direct over reverberant energy of simulated rooms: from across the room to half an arm's length."""
+"""Ratio of direct to reverberant energy of simulated rooms: from across the room to half an arm's length."""
 
 _PEAK = 0.99
-_ONSET = 0.25  # of the largest tap: where the direct sound arrives, even when a reflection is louder
-_DIRECT = 40  # samples, 2.5 ms: what belongs to the direct sound
+_ONSET = 0.25  # of the largest tap: the arrival of the direct sound, even if a reflection is louder
+_DIRECT = 40  # samples, 2.5 ms, that belong to the direct sound
 
 LINE_RATE = 8000
 BAND_EDGES_HZ = (200.0, 300.0, 3400.0, 3700.0)
-"""Nothing passes below the first and above the last; all passes between the inner two."""
+"""Stop bands are below the first and above the last frequency, the pass band is between the inner two."""
 CODECS = ("ULAW", "ALAW", "GSM610")
-"""Subtypes of libsndfile."""
+"""libsndfile's subtypes."""
 
 
 @dataclass
@@ -53,12 +53,11 @@ class Downmix(AudioTransform):
 
 @dataclass
 class NoisyRoom(AudioTransform):
-    """Reverberation and noise, the same for the same fields. Power stays that of the clean speech, or less
-    where the sum would clip.
+    """Reverberation and noise. The power stays that of the clean speech, or less if the sum would clip.
 
-    snr_db: power of the reverberant speech over that of the noise; more where a stretch of noise is 20 dB
-    below its recording. room, noise: files, None to simulate. before_s, after_s: noise alone, in whole feature
-    frames, by which the copy is longer.
+    snr_db: power of the reverberant speech relative to the noise; higher if a part of the noise is 20 dB below its
+    recording. room, noise: files; None to simulate. before_s, after_s: noise alone, in whole feature frames, that
+    extends the copy.
     """
 
     seed: int
@@ -74,12 +73,12 @@ class NoisyRoom(AudioTransform):
         return round(self.before_s * SAMPLE_RATE), round(self.after_s * SAMPLE_RATE)
 
     def __call__(self, samples: np.ndarray, sampling_rate: int) -> np.ndarray:
-        """(1, num_samples) float32 at 16 kHz -> the same with the margins; ValueError naming an unusable file."""
+        """(1, num_samples) float32 at 16 kHz -> the same with the margins. Raises ValueError for an unusable file."""
         require_one_channel(samples, sampling_rate)
         rng = np.random.default_rng(self.seed)
         response = simulated_room(rng) if self.room is None else read_sound(self.room)
         speech = reverberate(np.pad(samples[0], self.num_added), response)
-        speech_power = power(speech) * len(speech) / max(samples.shape[1], 1)  # of the words, not of the margins
+        speech_power = power(speech) * len(speech) / max(samples.shape[1], 1)  # without the margins
         if self.noise is None:
             noise = colored_noise(len(speech), rng)
             reference = power(noise)
@@ -101,12 +100,11 @@ class NoisyRoom(AudioTransform):
 
 @dataclass
 class NoiseAlone(AudioTransform):
-    """A stretch of a recording, the same for the same fields.
+    """Part of a recording, mixed with other noise.
 
-    level_db: power, of full scale, of the whole recording with what is on top; a quiet stretch of it stays quiet, and
-    all is less where it would clip. reverberant: in the room of the file `room`, simulated for None. mixed: file of the
-    other recording. mixed_db: its power, or that of colored noise for None, relative to the recording; None for nothing
-    on top.
+    level_db: power of the whole recording including the mixed noise, relative to full scale; a quiet part stays quiet,
+    and the level is reduced if it would clip. reverberant: in the room of the file `room`; None: simulated. mixed: file
+    of the other recording; None: colored noise. mixed_db: its power relative to the recording; None: nothing is mixed.
     """
 
     seed: int
@@ -119,11 +117,11 @@ class NoiseAlone(AudioTransform):
 
     @property
     def num_samples(self) -> int:
-        """At 16 kHz."""
+        """Number of samples at 16 kHz."""
         return round(self.duration_s * SAMPLE_RATE)
 
     def __call__(self, samples: np.ndarray, sampling_rate: int) -> np.ndarray:
-        """A whole recording, (1, any) float32 at 16 kHz -> (1, num_samples); ValueError naming an unusable file."""
+        """A whole recording, (1, any) float32 at 16 kHz -> (1, num_samples). Raises ValueError for an unusable file."""
         require_one_channel(samples, sampling_rate)
         rng = np.random.default_rng(self.seed)
         piece = _of_power_1(stretch(samples[0], self.num_samples, rng), power(samples[0]))
@@ -150,7 +148,7 @@ class NoiseAlone(AudioTransform):
 
 @dataclass
 class Telephone(AudioTransform):
-    """A telephone line: band limit, level in dB of full scale, coding. Length and time stay as they are."""
+    """A telephone line: band limit, level in dB relative to full scale, coding. Does not change the length."""
 
     codec: str
     level_db: float
@@ -165,7 +163,7 @@ class Telephone(AudioTransform):
         coded = io.BytesIO()
         soundfile.write(coded, np.clip(line, -1, 1), LINE_RATE, format="WAV", subtype=self.codec)
         coded.seek(0)
-        decoded = soundfile.read(coded, dtype="float32")[0][: len(line)]  # GSM fills up its last block
+        decoded = soundfile.read(coded, dtype="float32")[0][: len(line)]  # GSM pads its last block
         num_samples = samples.shape[1]
         decoded = soxr.resample(decoded, LINE_RATE, SAMPLE_RATE)[:num_samples]
         return np.pad(decoded, (0, num_samples - len(decoded)))[np.newaxis]
@@ -177,19 +175,19 @@ class Telephone(AudioTransform):
 
 
 def require_one_channel(samples: np.ndarray, sampling_rate: int) -> None:
-    """ValueError unless the samples, (num_channels, num_samples), are of one channel at 16 kHz."""
+    """Raises ValueError unless the samples (num_channels, num_samples) have one channel at 16 kHz."""
     if sampling_rate != SAMPLE_RATE or samples.shape[0] != 1:
         raise ValueError(f"samples are {samples.shape} at {sampling_rate} Hz; expected one channel at 16000 Hz")
 
 
 def without_clipping(samples: np.ndarray) -> np.ndarray:
-    """As float32, and quieter as a whole where a sample would leave the range."""
+    """The samples as float32, scaled down if they would clip."""
     peak = np.abs(samples).max(initial=0.0)
     return (samples if peak <= _PEAK else samples * (_PEAK / peak)).astype(np.float32)
 
 
 def reverberate(speech: np.ndarray, response: np.ndarray) -> np.ndarray:
-    """Speech (num_samples,) in the room of an impulse response (num_taps,): float32, as long, as loud, in time."""
+    """Speech (num_samples,) convolved with an impulse response (num_taps,): float32, same length, power and timing."""
     taps = np.abs(response)
     onset = int(np.argmax(taps >= _ONSET * taps.max()))
     wet = convolve1d(torch.from_numpy(speech), torch.from_numpy(response)).numpy()[onset : onset + len(speech)]
@@ -199,10 +197,10 @@ def reverberate(speech: np.ndarray, response: np.ndarray) -> np.ndarray:
 def simulated_room(rng: np.random.Generator) -> np.ndarray:
     """A random impulse response, (num_taps,) float32 at 16 kHz."""
     room_seed, source_seed, torch_seed = (int(seed) for seed in rng.integers(2**31, size=3))
-    with torch.random.fork_rng(devices=[]):  # the generator draws from PyTorch's global numbers too
+    with torch.random.fork_rng(devices=[]):  # the generator also uses PyTorch's global state
         torch.manual_seed(torch_seed)
         response = FastRandomRIRGenerator(SAMPLE_RATE, room_seed=room_seed, source_seed=source_seed)(nsource=1)[0]
-    # Its sources stand up to 12 m away, most of them far beyond the critical distance.
+    # FRA-RIR's sources are up to 12 m away, most of them far beyond the critical distance.
     taps = np.abs(response)
     end = int(np.argmax(taps >= _ONSET * taps.max())) + _DIRECT
     direct, tail = float(np.sum(response[:end] ** 2)), float(np.sum(response[end:] ** 2))
@@ -213,7 +211,7 @@ def simulated_room(rng: np.random.Generator) -> np.ndarray:
 
 
 def colored_noise(num_samples: int, rng: np.random.Generator) -> np.ndarray:
-    """Noise with a power spectrum of 1/f^0 (white) to 1/f^2 (brown): (num_samples,) float32 of power 1 or so."""
+    """Noise with a power spectrum of 1/f^0 (white) to 1/f^2 (brown): (num_samples,) float32 of power about 1."""
     exponent = rng.uniform(0.0, 2.0)
     spectrum = np.fft.rfft(rng.standard_normal(num_samples))
     frequency = np.fft.rfftfreq(num_samples, 1 / SAMPLE_RATE)
@@ -222,15 +220,15 @@ def colored_noise(num_samples: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def stretch(recording: np.ndarray, num_samples: int, rng: np.random.Generator) -> np.ndarray:
-    """`num_samples` of a recording (any,) from a random place on; after its end it begins again."""
-    # The place does not depend on the number, which resamplers round in their own ways.
+    """`num_samples` of a recording (any,), which is repeated, from a random position."""
+    # The position does not depend on the length, which resamplers round differently.
     places = np.arange(int(rng.integers(len(recording))), len(recording) + num_samples)[:num_samples]
     return recording.take(places, mode="wrap")
 
 
 @lru_cache(maxsize=32)
 def read_recording(path: str) -> Audio:
-    """A whole file; ValueError naming it if it is broken or silent."""
+    """A whole file. Raises ValueError, with its name, if it is broken or silent."""
     try:
         audio = read_audio(path, MAX_NOISE_S)
     except ValueError as error:
@@ -246,17 +244,17 @@ def read_sound(path: str) -> np.ndarray:
 
 
 def power(samples: np.ndarray) -> float:
-    """Mean square of (num_samples,); 0 for none."""
+    """Mean square of (num_samples,); 0 if it is empty."""
     return float(np.mean(np.square(samples, dtype=np.float64))) if len(samples) else 0.0
 
 
 def _of_power_1(part: np.ndarray, whole: float) -> np.ndarray:
-    """A stretch of a recording whose power is `whole`, at the level at which that would be 1."""
+    """Part of a recording with power `whole`, scaled so that the whole has power 1."""
     return part / np.float32(np.sqrt(max(whole, 1e-20)))
 
 
 def band_limited(samples: np.ndarray) -> np.ndarray:
-    """The telephone band of samples (num_samples,) at 8 kHz: float32, without delay."""
+    """Telephone band of samples (num_samples,) at 8 kHz: float32, without delay."""
     spectrum = np.fft.rfft(samples)
     frequency = np.fft.rfftfreq(len(samples), 1 / LINE_RATE)
     return np.fft.irfft(spectrum * np.interp(frequency, BAND_EDGES_HZ, (0, 1, 1, 0)), len(samples)).astype(np.float32)

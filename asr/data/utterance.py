@@ -1,7 +1,7 @@
-"""One utterance on its way into a data set: decoded, checked, turned into features of all its copies.
+"""Preparing one utterance for a data set: decodes and checks it, computes the features of all its copies.
 
-What a training run could trip over (cut-off files, NaN, silence, transcripts of another recording) is refused here with
-a reason.
+Utterances that training could not use (truncated files, NaN, silence, transcripts of another recording) are refused
+with a reason.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class PrepareOptions:
     num_jobs: int = 1
     noisy_copies: NoisyCopies | None = None
     telephone_copies: TelephoneCopies | None = None
-    """These have a room and noise too where there are noisy copies."""
+    """With noisy copies, these also have a room and noise."""
 
     def __post_init__(self) -> None:
         bad = [s for s in self.speeds if not 0.5 <= s <= 2.0]
         if bad or not self.speeds or len(set(self.speeds)) != len(self.speeds):
             raise ValueError(f"speeds are {self.speeds}; expected different factors in 0.5 to 2.0")
-        # Less does not fill two encoder frames.
+        # Shorter recordings do not fill two encoder frames.
         if not 0.1 <= self.min_duration_s < self.max_duration_s:
             raise ValueError(
                 f"durations {self.min_duration_s} to {self.max_duration_s} s; "
@@ -53,7 +53,7 @@ class PrepareOptions:
             raise ValueError(f"{self.num_jobs} jobs; expected 1 to 1024")
 
     def copies(self, id: str) -> Iterator[tuple[str, list[Any]]]:
-        """The noisy and telephone copies of utterance `id`: (id of the copy, its transforms) each."""
+        """The noisy and telephone copies of utterance `id`: the id of the copy, its transforms."""
         for copy_id, room in self.noisy_copies.draw(id) if self.noisy_copies else ():
             yield copy_id, [room]
         for copy_id, line in self.telephone_copies.draw(id) if self.telephone_copies else ():
@@ -62,22 +62,21 @@ class PrepareOptions:
 
 @dataclass(frozen=True)
 class Prepared:
-    """One utterance ready to store: a cut without features, its frames (num_frames, 80) float16."""
+    """An utterance to store: a cut without features, and its frames (num_frames, 80) float16."""
 
     cut: Any
     frames: np.ndarray
 
 
 def num_ctc_frames(text: str) -> int:
-    """Encoder frames that CTC needs at least to write `text` in characters: a blank parts equal ones."""
+    """Minimum encoder frames for CTC to write `text` in characters: equal neighbors need a blank between them."""
     return len(text) + sum(a == b for a, b in pairwise(text))
 
 
 def prepare_utterance(utterance: Utterance, options: PrepareOptions) -> list[Prepared | Refusal]:
-    """Check one utterance, its text normalized already, and compute its features at every speed.
+    """Checks one utterance, whose text is normalized, and computes its features at every speed.
 
-    Each copy at a speed is followed by its noisy copies and its telephone copies. Raises ValueError for a noise file
-    that cannot be used.
+    Each copy at a speed is followed by its noisy and telephone copies. Raises ValueError for an unusable noise file.
     """
     import numpy as np
     from lhotse.augmentation import Speed
@@ -117,10 +116,10 @@ def prepare_utterance(utterance: Utterance, options: PrepareOptions) -> list[Pre
         if copy.duration > options.max_duration_s:
             results.append(refusal("too long", f"{copy.duration:.2f} s", copy.id))
             continue
-        # Resamplers round the length in their own ways; lhotse's count is that of the cut.
+        # Resamplers round the length differently; lhotse's count is that of the cut.
         samples = np.pad(samples[: copy.num_samples], (0, max(0, copy.num_samples - len(samples))))
-        # More than 25 characters a second are impossible: the transcript belongs to another recording, and
-        # CTC on characters would see an infinite loss.
+        # More than 25 characters per second are impossible: the transcript belongs to another recording, and the CTC
+        # loss of characters would be infinite.
         needed, there = num_ctc_frames(utterance.text), num_frames(len(samples)) // SUBSAMPLING
         if needed > there:
             detail = f"{needed} frames of 40 ms needed, {there} there"
@@ -165,7 +164,8 @@ def recording_of(id: str, path: str | Path, audio: Audio) -> Recording:
 
 
 def prepared(utterance: Utterance, recording: Any, samples: np.ndarray) -> Prepared:
-    """The cut of a whole recording with the utterance's text, and the features of its samples, 16 kHz mono."""
+    """The cut of a whole recording with the utterance's text, and the features of its samples (16 kHz mono)."""
+
     import numpy as np
     from lhotse import MonoCut, SupervisionSegment
 

@@ -1,1 +1,1 @@
-"""Word error rate against latency, and what measures it."""
+"""Word error rate against latency, and its measurement."""

@@ -1,4 +1,4 @@
-"""Forced alignment: when each word of a known text was spoken, as a model's CTC output has it.
+"""Forced alignment: when each word of a known text was spoken, according to a model's CTC output.
 
 It shares the model's bias: it measures errors of a search, not the true beginning of a sound.
 """
@@ -17,10 +17,10 @@ from asr.text import WORD_BOUNDARY
 
 
 def forced_align(log_probs: npt.NDArray[np.float32], text: str, tokens: Sequence[str]) -> list[Word]:
-    """The words of `text` in the utterance of `log_probs`, (num_frames, vocab_size), times from its first frame.
+    """Words of `text` with times, for the CTC output `log_probs` (num_frames, vocab_size) of an utterance.
 
     tokens: spelling of every token id. Raises ValueError for a text that they cannot spell, or that is too long for the
-    utterance.
+    utterance. Times start at the first frame.
     """
     return words(align_tokens(log_probs, spell(text, output_symbols(tokens))), tokens)
 

@@ -1,8 +1,8 @@
 """Engines of `asr evaluate`: PyTorch for trained weights, ONNX Runtime for an exported file.
 
-PyTorch runs whole utterances under the chunk mask, in batches: the same numbers as streaming, by parity.
-An .onnx file is stepped chunk by chunk with its cache on one thread, as an app would run it; its full context
-is one chunk as long as the utterance.
+PyTorch runs whole utterances under the chunk mask, in batches; parity tests show that streaming gives the same numbers.
+An .onnx file is stepped chunk by chunk with its cache on one thread, as in an app; full context is one chunk as long as
+the utterance.
 """
 
 from __future__ import annotations
@@ -63,17 +63,17 @@ class TorchEngine:
             return self._model.decoder.score(*(t.to(self._device) for t in inputs)).cpu().numpy()
 
     def step_decoder(self) -> StepDecoder:
-        """The decoder's steps; ValueError for a file that has none."""
+        """The decoder's steps. Raises ValueError for a file without them."""
         return TorchDecoder(self._model.decoder, self._device)
 
     def seconds(self) -> float:
-        """The clock that the work is measured by."""
-        # All threads of the process count on a CPU; a GPU's work shows on the wall clock only.
+        """The clock that measures the work."""
+        # On a CPU the time of all threads counts; a GPU's work shows only on the wall clock.
         return time.process_time() if self._device.type == "cpu" else time.perf_counter()
 
 
 class OnnxEngine:
-    """The same in ONNX Runtime: step by step with the cache carried."""
+    """ONNX Runtime: step by step with the cache."""
 
     batched = False
 
@@ -99,8 +99,8 @@ class OnnxEngine:
     def step_decoder(self) -> StepDecoder:
         if not self._model.has_decoder_steps:
             raise ValueError(
-                f"{self._model.path} is of format {self._model.format_version}, whose decoder makes no steps "
-                "(since 3): write it again with `asr export`, or use search rescore"
+                f"{self._model.path} has format {self._model.format_version}, whose decoder has no steps (since 3): "
+                "write it again with `asr export`, or use search rescore"
             )
         return self._model.decoder
 
@@ -112,7 +112,7 @@ Engine = TorchEngine | OnnxEngine
 
 
 def open_engine(path: str | Path, device: str = "cpu") -> Engine:
-    """An .onnx file, or what `load_pretrained` takes."""
+    """Opens an .onnx file, or a source of `load_pretrained`."""
     if Path(path).suffix == ".onnx":
         return OnnxEngine(Path(path), device)
     return TorchEngine(path, device)

@@ -1,4 +1,4 @@
-"""`asr evaluate`: word error rate against latency, of trained weights or of an exported file."""
+"""`asr evaluate`: word error rate against latency, for trained weights or an exported file."""
 
 from __future__ import annotations
 
@@ -36,22 +36,22 @@ MAX_BATCH_S = 60.0
 
 @dataclass
 class Result:
-    """Outcome of one data set at one latency with one search."""
+    """The result for one data set, latency and search."""
 
     data: str
     chunk_ms: int | None
-    """None is the whole utterance."""
+    """None: the whole utterance."""
     search: str
     errors: WordErrors = field(default_factory=WordErrors)
     audio_s: float = 0.0
     encoder_s: float = 0.0
     """CPU time of the encoder."""
     search_s: float = 0.0
-    """CPU time of the search, rescoring included."""
+    """CPU time of the search, including rescoring."""
     hypotheses: list[tuple[str, str, str]] = field(default_factory=list, repr=False)
     """Utterance id, reference, hypothesis."""
     left_out: list[Refusal] = field(default_factory=list, repr=False)
-    """Utterances whose features cannot be read."""
+    """Utterances with unreadable features."""
 
     @property
     def real_time_factor(self) -> float:
@@ -62,7 +62,7 @@ class Result:
         return FULL if self.chunk_ms is None else str(self.chunk_ms)
 
     def to_dict(self) -> dict[str, Any]:
-        """For the JSON report: numbers only."""
+        """Numbers for the JSON report."""
         return {
             "data": self.data,
             "chunk_ms": self.chunk_ms,
@@ -90,7 +90,7 @@ def evaluate(
 ) -> list[Result]:
     """Recognizes `cuts` at every latency with every search.
 
-    ctc_weight: of CTC against the decoder; None takes the model's own for rescoring, JOINT_CTC_WEIGHT for joint search.
+    ctc_weight: weight of CTC relative to the decoder; None: the model's own for rescoring, JOINT_CTC_WEIGHT for joint.
     fusion: the language model of the searches whose name ends in "+lm".
     on_batch: called with the number of utterances after each batch at one latency.
     Returns one result per latency and search.
@@ -152,7 +152,7 @@ def _recognize(
 
 
 def parse_chunks(option: str) -> list[int | None]:
-    """ "full,640,320" -> [None, 640, 320]; ValueError for other values than multiples of 40 ms in [40, 5120]."""
+    """ "full,640,320" -> [None, 640, 320]. Raises ValueError unless they are multiples of 40 ms in [40, 5120]."""
     chunks: list[int | None] = []
     for part in option.split(","):
         part = part.strip().lower()
@@ -168,7 +168,7 @@ def parse_chunks(option: str) -> list[int | None]:
 
 
 def parse_searches(option: str | None, with_lm: bool) -> list[str]:
-    """ "greedy,beam+lm" -> ["greedy", "beam+lm"]; None gives those that make sense. ValueError for an unknown one."""
+    """ "greedy,beam+lm" -> ["greedy", "beam+lm"]; None: the default searches. Raises ValueError for an unknown one."""
     if option is None:
         return ["greedy", "beam", "beam+lm", "rescore+lm"] if with_lm else list(SEARCHES)
     searches = list(dict.fromkeys(part.strip() for part in option.split(",")))
@@ -194,7 +194,7 @@ def name_data_sets(paths: Sequence[str]) -> list[str]:
 
 
 def table(results: Sequence[Result]) -> Table:
-    """The report for people: one line per data set, latency and search."""
+    """The report as a table: one row per data set, latency and search."""
     out = Table(title="word error rate", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for column in ("data", "chunk ms", "search"):
         out.add_column(column, overflow="fold")
@@ -237,33 +237,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--search",
         metavar="NAME,...",
-        help="greedy, beam, rescore, beam+lm, rescore+lm; slow, by the decoder, without language model: "
-        "attention, joint (with CTC); default: those that --lm allows, without the last two",
+        help="greedy, beam, rescore, beam+lm, rescore+lm; slow, with the decoder and without language model: "
+        "attention, joint (with CTC); default: those that --lm allows, except the last two",
     )
     parser.add_argument("--lm", metavar="FILE", help="language model from `asr lm`, or bundled")
     for name in asdict(LmWeights()):
         parser.add_argument(flag(f"lm_{name}"), type=float, metavar="X", help="default: the model's own")
     parser.add_argument(
-        "--beam-size", type=int, default=BEAM_SIZE, metavar="N", help="hypotheses that the beam keeps (%(default)s)"
+        "--beam-size", type=int, default=BEAM_SIZE, metavar="N", help="hypotheses in the beam (%(default)s)"
     )
     parser.add_argument(
         "--rescore-ctc-weight",
         type=float,
         metavar="W",
-        help=f"of CTC against the decoder; default: the model's own, in joint search {JOINT_CTC_WEIGHT:g}",
+        help=f"weight of CTC relative to the decoder; default: the model's own, {JOINT_CTC_WEIGHT:g} for joint search",
     )
     parser.add_argument(
         "--num-utterances",
         type=int,
         metavar="N",
-        help="evaluate so many utterances, spread evenly over each data set (default: all)",
+        help="number of utterances to evaluate, evenly spread over each data set (default: all)",
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--plot", type=Path, metavar="OUT.png", help="plot word error rate against latency")
     parser.add_argument("--json", type=Path, metavar="OUT.json", help="write the numbers of the table")
-    parser.add_argument(
-        "--hypotheses", type=Path, metavar="OUT.tsv", help="write every reference and what was recognized"
-    )
+    parser.add_argument("--hypotheses", type=Path, metavar="OUT.tsv", help="write every reference and its hypothesis")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -277,14 +275,14 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--num-utterances {args.num_utterances} must be at least 1")
     for path in (args.plot, args.json, args.hypotheses):
         if path is not None:
-            require_folder(path)  # before an hour of work, not after
+            require_folder(path)  # fail before an hour of work, not after it
     names = name_data_sets(args.data)
     data = [(name, _select(path, args.num_utterances)) for name, path in zip(names, args.data, strict=True)]
     engine = open_engine(args.model, args.device)
     if engine.phones and args.lm is None:
         print("asr evaluate: without --lm words are spelled; --lm bundled finds them by their phones", file=sys.stderr)
     if set(searches) & set(DECODER_SEARCHES):
-        engine.step_decoder()  # fails now rather than later
+        engine.step_decoder()  # fail now rather than later
     fusion = None
     if args.lm is not None:
         given = {name: getattr(args, f"lm_{name}") for name in asdict(LmWeights())}
@@ -328,7 +326,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _report_left_out(refusals: Sequence[Refusal], name: str, num_utterances: int) -> None:
-    """On stderr, with the first of them; ValueError where nothing is left."""
+    """Reports them on stderr, with the first one as an example. Raises ValueError if no utterance is left."""
     if refusals:
         example = f"{len(refusals)} of {num_utterances} utterances of {name}: {refusals[0].id}: {refusals[0].detail}"
         if len(refusals) == num_utterances:

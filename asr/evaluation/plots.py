@@ -1,4 +1,4 @@
-"""Pictures: their common style, and word error rate against latency."""
+"""Plots: their common style, and word error rate against latency."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Point = tuple[int | None, float]
 
 
 def new_axes(width: float, height: float) -> tuple[Figure, Axes]:
-    """A figure of that many inches that needs no display, and its only axes."""
+    """A figure of this size in inches that needs no display, and its axes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -27,7 +27,7 @@ def new_axes(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def plot_wer(curves: Mapping[str, Sequence[Point]], path: str | Path, title: str) -> None:
-    """Writes a PNG with one line per named curve; the full context stands apart at the right."""
+    """Writes a PNG with one line per named curve; full context is a separate point at the right."""
     chunks = sorted({chunk for points in curves.values() for chunk, _ in points}, key=lambda c: (c is None, c or 0))
     place = {chunk: index for index, chunk in enumerate(chunks)}
     figure, axes = new_axes(7, 4.5)

@@ -1,4 +1,4 @@
-"""The attention decoder of a checkpoint in PyTorch, as searches step through it."""
+"""The attention decoder of a checkpoint in PyTorch, for step-by-step searches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Word errors, counted by jiwer, that add up over utterances, processes and files."""
+"""Word errors, counted by jiwer; they can be summed over utterances, processes and files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class WordErrors:
 
     @property
     def rate(self) -> float:
-        """Word error rate: 0.1 is 10 %. Zero where there is nothing to recognize and nothing was."""
+        """Word error rate: 0.1 is 10 %. Zero if reference and hypothesis are empty."""
         errors = self.insertions + self.deletions + self.substitutions
         return errors / self.num_words if self.num_words else float(errors > 0)
 

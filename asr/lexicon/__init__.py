@@ -1,4 +1,4 @@
-"""Pronunciation dictionaries, and pronunciations of words that no dictionary has. Runs without PyTorch."""
+"""Pronunciation dictionaries, and G2P for words outside of them. Runs without PyTorch."""
 
 from asr.lexicon.lexicon import Lexicon, LexiconError, load_lexicon
 

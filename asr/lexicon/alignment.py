@@ -1,8 +1,8 @@
-"""Which letters stand for which phones: many-to-many alignment by expectation maximization.
+"""Aligns letters with phones: many-to-many alignment by expectation maximization.
 
 Jiampojamarn, Kondrak and Sherif 2007, "Applying many-to-many alignments and hidden Markov models to letter-to-phoneme
-conversion". A pronunciation is a sequence of pairs of letters and phones, of the shapes of `SHAPES`; the
-probabilities of the pairs are those that make the dictionary likeliest.
+conversion". A pronunciation is a sequence of pairs of letters and phones with the shapes in `SHAPES`; the probabilities
+of the pairs maximize the likelihood of the dictionary.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 SHAPES = ((1, 0), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2))
-"""Letters and phones of a pair."""
+"""Numbers of letters and phones of a pair."""
 
 Pair = tuple[str, tuple[str, ...]]
-"""Letters, and the phones that they stand for."""
+"""Letters and the phones that they stand for."""
 
 CHUNK = 4096  # entries that share arrays
 RARE_COST = 30.0  # nats
@@ -25,7 +25,7 @@ RARE_COST = 30.0  # nats
 
 @dataclass(frozen=True)
 class _Chunk:
-    """Entries with equally many letters L, and P phones at most.
+    """Entries with the same number L of letters, and at most P phones.
 
     ids[k]: (num_entries, L, P + 1) int32: the pair of shape k that starts at a letter and a phone, 0 for none.
     """
@@ -36,7 +36,7 @@ class _Chunk:
 
 
 class Aligner:
-    """Aligns the words and phones of `entries`; those that have no alignment are left out."""
+    """Aligns the words and phones of `entries`; entries without an alignment are skipped."""
 
     def __init__(self, entries: Sequence[tuple[str, tuple[str, ...]]]) -> None:
         letters = sorted({letter for word, _ in entries for letter in word})
@@ -72,7 +72,7 @@ class Aligner:
         """Probability of each pair, (num_pairs,) float64."""
         self.probs[0] = 0.0
         self.counts = np.zeros(len(known))
-        """Expected count of each pair in the entries, by the last step."""
+        """Expected count of each pair in the entries, from the last step."""
 
     def _keys(
         self,
@@ -90,7 +90,7 @@ class Aligner:
         return keys
 
     def _joined(self, ids: npt.NDArray[np.int64], count: int, width: int) -> npt.NDArray[np.int64]:
-        """(num_entries, width): from each place on, `count` of the ids as one number of two digits."""
+        """(num_entries, width): for each position, `count` consecutive ids as one number in base `_radix`."""
         joined = np.zeros((len(ids), width), np.int64)
         last = ids.shape[1] - count + 1
         for k in range(count):
@@ -104,9 +104,9 @@ class Aligner:
         return letters, tuple(self._phones[k - 1] for k in (third, fourth) if k)
 
     def step(self) -> float:
-        """One iteration: expected counts, then their shares as probabilities.
+        """One EM iteration: expected counts, then probabilities.
 
-        Returns the mean natural log-probability of an entry before it.
+        Returns the mean natural log-probability of an entry before the iteration.
         """
         counts = np.zeros(len(self.probs))
         total = 0.0
@@ -140,10 +140,10 @@ class Aligner:
         return total / max(self.num_aligned, 1)
 
     def best(self, rare: float = 0.0) -> list[list[int]]:
-        """The likeliest alignment of each entry that has one: ids of pairs.
+        """The most likely alignment of each entry that has one: ids of pairs.
 
-        A pair counts as often as it has letters or phones, whichever are more, so that long pairs are not preferred
-        for being few. Pairs expected fewer than `rare` times serve only where nothing else does.
+        A pair counts as often as it has letters or phones, whichever is more, so that long pairs are not preferred for
+        being few. Pairs with an expected count below `rare` are used only if there is no other alignment.
         """
         with np.errstate(divide="ignore"):
             scores = np.log(self.probs) - np.where(self.counts < rare, RARE_COST, 0.0)

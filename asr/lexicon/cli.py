@@ -1,4 +1,4 @@
-"""`asr lexicon`: pronunciations of words, from a dictionary and from a model trained on one."""
+"""`asr lexicon`: pronunciations of words, from a dictionary and a model trained on one."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ ALL_WORDS = 1 << 24
 
 DESCRIPTION = """\
 Pronunciations of words. A dictionary is a text file with a word and its phones
-a line, as CMUdict is ("TOMATO  T AH M EY T OW", further ways to speak it as
-"TOMATO(2)"); a model trained on it pronounces all other words.
+on each line, like CMUdict ("TOMATO  T AH M EY T OW", alternative pronunciations
+as "TOMATO(2)"); a model trained on it pronounces all other words.
 """
 EXAMPLES = """\
 examples:
@@ -60,22 +60,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=0.0,
         metavar="SHARE",
-        help="first train without this share of the words, drawn by chance, and print the error rates on them: "
+        help="first train without this share of the words, chosen at random, and print the error rates on them: "
         "0.05 for one in twenty",
     )
 
     making = commands.add_parser("make", help="the pronunciations of every word of a text, as a dictionary")
-    making.add_argument("text", nargs="+", type=Path, metavar="TEXT", help="UTF-8: sentences, or one word a line")
+    making.add_argument("text", nargs="+", type=Path, metavar="TEXT", help="UTF-8: sentences, or one word per line")
     making.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="e.g. lexicon.txt")
     making.add_argument(
         "--num-words", type=int, default=ALL_WORDS, metavar="N", help="only the most frequent words (default: all)"
     )
 
-    showing = commands.add_parser("show", help="how words are pronounced, and where that comes from")
+    showing = commands.add_parser("show", help="show the pronunciations of words and their source")
     showing.add_argument("words", nargs="+", metavar="WORD")
     for command in (making, showing):
         command.add_argument(
-            "--dict", default=CMUDICT, metavar="DICT", help='as for "train" (%(default)s); "none" for the model alone'
+            "--dict", default=CMUDICT, metavar="DICT", help='as for "train" (%(default)s); "none": only the model'
         )
         command.add_argument(
             "--g2p", type=Path, metavar="FILE", help="a model that pronounces words missing from the dictionary"
@@ -85,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             type=int,
             default=2,
             metavar="N",
-            help="most pronunciations of a word missing from the dictionary (%(default)s)",
+            help="maximum pronunciations of a word missing from the dictionary (%(default)s)",
         )
 
 
@@ -124,7 +124,7 @@ def _train(args: argparse.Namespace) -> int:
 
 
 def split(lexicon: Lexicon, share: float) -> tuple[Lexicon, Lexicon]:
-    """Without `share` of the words, at least one, drawn by chance, and those words; the same in every run."""
+    """Splits off `share` of the words, at least one, at random but always the same: returns the others and these."""
     words = sorted(lexicon.pronunciations)
     random.Random(0).shuffle(words)
     count = max(1, round(share * len(words)))

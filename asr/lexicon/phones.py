@@ -1,6 +1,6 @@
-"""Words as phone tokens: what the phone head of a model writes.
+"""Words as phone tokens, the output of a model's phone head.
 
-A phone has two tokens, one where it begins a word and one inside it, as word pieces have with "▁": a word boundary
+A phone has two tokens, one for the beginning of a word and one inside words, like word pieces with "▁": a word boundary
 takes no frame of its own. Token 0 is the CTC blank.
 """
 
@@ -13,19 +13,19 @@ from asr.text import WORD_BOUNDARY
 
 
 def num_phone_tokens(phones: Sequence[str]) -> int:
-    """Blank, and two tokens for each phone."""
+    """Number of phone tokens: blank, and two for each phone."""
     return 1 + 2 * len(phones)
 
 
 class PhoneTokenizer:
-    """Text -> phone tokens, by the first pronunciation of each word in a lexicon."""
+    """Converts text to phone tokens, with the first pronunciation of each word in a lexicon."""
 
     def __init__(self, lexicon: Lexicon, phones: Sequence[str] = ()) -> None:
-        """phones: those of a model, in its order; default: the lexicon's. ValueError for a lexicon with others."""
+        """phones: a model's phones in its order; default: the lexicon's. Raises ValueError if others occur."""
         self.phones = tuple(phones) or tuple(lexicon.phones)
         if other := [phone for phone in lexicon.phones if phone not in self.phones]:
             raise ValueError(
-                f"the model has no phone {', '.join(other)} of the lexicon: it has {' '.join(self.phones)}"
+                f"the model lacks the phones {', '.join(other)} of the lexicon: it has {' '.join(self.phones)}"
             )
         ids = {phone: 2 * index + 1 for index, phone in enumerate(self.phones)}
         self._words: dict[str, list[int]] = {}
@@ -41,7 +41,7 @@ class PhoneTokenizer:
         return [token for word in text.split() for token in self._words[word.upper()]]
 
     def decode(self, tokens: Iterable[int]) -> str:
-        """Phones with a space between them, those that begin a word marked with "▁"."""
+        """Phones separated by spaces; "▁" marks those that begin a word."""
         return " ".join(
             (WORD_BOUNDARY if token % 2 else "") + self.phones[(token - 1) // 2] for token in tokens if token > 0
         )

@@ -1,1 +1,1 @@
-"""N-gram language models of the beam search: estimation and the packed file. No PyTorch."""
+"""N-gram language models: estimation and the packed file. No PyTorch."""

@@ -1,6 +1,6 @@
-"""Adapting a language model to sentences of a user: they are counted, mixed with the model, and their words pronounced.
+"""Adapts a language model to a user's sentences: counts them, mixes them with the model, and pronounces their words.
 
-A model of the sentences alone knows no other words, and whatever else is said comes out as those that it knows.
+A model of these sentences alone would know no other words, and would recognize everything as these.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ MAX_NAMED = 3
 
 @dataclass
 class Sentences:
-    """Text in the spelling of a language model, and the lines that cannot be brought into it."""
+    """Text in the spelling of a language model, and the lines that cannot be converted to it."""
 
     words: list[list[str]] = field(default_factory=list)
-    """Of each sentence."""
+    """The words of each sentence."""
     refused: list[str] = field(default_factory=list)
-    """Lines, each with the characters that cannot be read aloud for certain."""
+    """Lines that were refused, each with the characters whose spoken form is not certain."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,13 @@ class Adapted:
 
     packed: bytes
     new_words: dict[str, Sequence[Pronunciation]]
-    """The words that the language model lacked, with their pronunciations; none if it has no phones."""
+    """New words, with their pronunciations; empty if the model has no phones."""
 
 
 def spelled(lines: Iterable[str], base: NgramLm, words: Sequence[str]) -> Sentences:
-    """The lines in case and letters of the language model with these words. Punctuation becomes a space.
+    """Converts lines to the case and letters of the language model with these words. Punctuation becomes a space.
 
-    A line with digits or with letters that no word of the model has is refused.
+    Lines with digits, or with letters that no word of the model has, are refused.
     """
     known = [word for word in words if word not in SPECIAL_WORDS]
     case = "upper" if sum(word == word.upper() for word in known) > len(known) / 2 else "lower"
@@ -64,10 +64,10 @@ def spelled(lines: Iterable[str], base: NgramLm, words: Sequence[str]) -> Senten
 def adapt(
     lines: Iterable[str], base: bytes, weight: float, lexicon: Lexicon | None = None
 ) -> tuple[Adapted, Sentences]:
-    """The packed language model `base`, mixed with the sentences, which count for `weight`, in (0, 1).
+    """The packed language model `base`, mixed with the sentences, whose weight is in (0, 1).
 
-    lexicon: pronunciations of the user; other words that are new are pronounced by the G2P model in `base`.
-    Raises LmError where there is no sentence that can be used.
+    lexicon: the user's pronunciations; the G2P model in `base` pronounces other new words.
+    Raises LmError if no sentence can be used.
     """
     words, levels = unpack(base)
     lm = NgramLm(np.frombuffer(base, np.uint8))
@@ -95,7 +95,7 @@ def adapt(
 
 
 def refusal(sentences: Sentences) -> str:
-    """Names the lines that were left out, and the way out; empty where there are none."""
+    """Names the lines that were left out and what to do; empty if there are none."""
     if not sentences.refused:
         return ""
     some = "; ".join(sentences.refused[:MAX_NAMED]) + ("; ..." if len(sentences.refused) > MAX_NAMED else "")

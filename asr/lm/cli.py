@@ -1,4 +1,4 @@
-"""`asr lm`: a language model for the beam search, trained on text or packed from any tool's ARPA file. No PyTorch."""
+"""`asr lm`: language models for the search, trained on text or packed from an ARPA file. No PyTorch."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from asr.lm.packed import MAX_ORDER, SPECIAL_WORDS, LmError, Ngrams, few_words, 
 from asr.lm.utterances import read_spellings, utterances
 
 Pronounced = tuple[list[str], Mapping[str, Sequence[Pronunciation]], bytes]
-"""Names of all phones, the pronunciations of the words, and the model for others, as `pack` takes them."""
+"""Names of all phones, the pronunciations of the words, and the G2P model, as `pack` takes them."""
 
 NUM_SHOWN = 10
-"""New words whose pronunciations are printed."""
+"""Maximum new words whose pronunciations are printed."""
 DESCRIPTION = """\
 Language models for the search. To teach the recognizer your own sentences and
 words, use adapt: it mixes them with the bundled language model. A model of a few
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="use these words as the vocabulary, instead of the most frequent ones of the text",
     )
     adapting = commands.add_parser("adapt", help="adapt a language model to your own sentences: the usual case")
-    adapting.add_argument("text", nargs="+", type=Path, metavar="TEXT", help="UTF-8, a sentence a line")
+    adapting.add_argument("text", nargs="+", type=Path, metavar="TEXT", help="UTF-8, one sentence per line")
     adapting.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="e.g. mine.lm")
     adapting.add_argument(
         "--base", default="bundled", metavar="MODEL", help="the language model to adapt (%(default)s)"
@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     adapting.add_argument(
         "--lexicon",
         metavar="DICT",
-        help="a dictionary with your pronunciations of words, one a line: WORD  P H O N E S",
+        help="a dictionary with your pronunciations of words, one per line: WORD  P H O N E S",
     )
     packed = commands.add_parser("pack", help="pack an ARPA file of another tool")
     packed.add_argument("arpa", type=Path, metavar="ARPA", help="plain or .gz")
@@ -82,9 +82,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     cutting = commands.add_parser(
         "utterances",
-        help="cut cased prose into utterances as people pause: text for train and `asr neural-lm`",
+        help="split cased prose into utterances where speakers pause: text for train and `asr neural-lm`",
     )
-    cutting.add_argument("text", nargs="+", type=Path, metavar="TEXT", help="UTF-8, a sentence or paragraph a line")
+    cutting.add_argument("text", nargs="+", type=Path, metavar="TEXT", help="UTF-8, one sentence or paragraph per line")
     cutting.add_argument(
         "--spellings", nargs="+", type=Path, default=[], metavar="TABLE", help="two columns: COLOUR, a tab, COLOR"
     )
@@ -100,7 +100,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--lexicon", metavar="DICT", help="pronunciations, for models with phones: a dictionary as for asr lexicon"
         )
         command.add_argument(
-            "--g2p", type=Path, metavar="FILE", help="of asr lexicon train, for words that DICT lacks, and hotwords"
+            "--g2p", type=Path, metavar="FILE", help="from asr lexicon train, for words missing from DICT, and hotwords"
         )
 
 
@@ -172,8 +172,8 @@ def _pronunciations(words: list[str], args: argparse.Namespace) -> Pronounced:
     found = {word: pronouncer(word.upper())[1] for word in words if word not in SPECIAL_WORDS}
     if missing := [word for word, pronunciations in found.items() if not pronunciations]:
         print(
-            f"{len(missing)} of {len(found)} words have no pronunciation, and a model with phones cannot recognize "
-            f"them: {first_few(missing)}" + ("" if g2p else "; --g2p pronounces words that the dictionary lacks"),
+            f"{len(missing)} of {len(found)} words have no pronunciation, so a model with phones cannot recognize "
+            f"them: {first_few(missing)}" + ("" if g2p else "; --g2p pronounces words missing from the dictionary"),
             file=sys.stderr,
         )
     return sorted(phones, key=str.encode), found, args.g2p.read_bytes() if g2p else b""
@@ -223,7 +223,7 @@ def _mix(args: argparse.Namespace) -> tuple[list[str], list[Ngrams], Pronounced]
 
 
 def _kept_pronunciations(files: Sequence[bytes], words: Sequence[str]) -> Pronounced:
-    """Pronunciations of the mixed files: of each word those of the first file that has it, and the first G2P model."""
+    """The pronunciations of mixed files: for each word those of the first file that has it, and the first G2P model."""
     models = [NgramLm(np.frombuffer(data, np.uint8)) for data in files]
     pronunciations = {word: next(filter(None, (lm.pronunciations(word) for lm in models)), []) for word in words}
     found = {word: [tuple(pronunciation) for pronunciation in variants] for word, variants in pronunciations.items()}

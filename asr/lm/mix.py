@@ -1,11 +1,11 @@
-"""Mixing n-gram language models: one model with the n-grams of all, pruned to a size.
+"""Mixes n-gram language models: one model with the n-grams of all, pruned to a size.
 
-Every n-gram of any model becomes one of the mixture. Its probability is the weighted mean of the models', and each
-model weighs as much as its weight times how often it writes the n-gram's history: a model decides where it has been
-(Hsu 2007, "Generalized linear interpolation of language models"; for counted text this is merging counts, Bacchiani et
-al. 2006). Back-off weights are recomputed. Pruning weighs an n-gram with how often its history occurs in the
-mixture. A packed file has no counts, so both use the marginals of the models, which Kneser-Ney's lower orders are not
-(Chelba et al. 2010).
+Every n-gram of any model is in the mixture. Its probability is the mean over the models, each weighted by its weight
+times its probability of the n-gram's history: a model with more data on a history has more influence (Hsu 2007,
+"Generalized linear interpolation of language models"; for counted text this is merging counts, Bacchiani et al. 2006).
+Back-off weights are recomputed. Pruning weights an n-gram by the probability of its history in the mixture. A packed
+file has no counts, so both use the marginals of the models; Kneser-Ney's lower orders are not marginals (Chelba et al.
+2010).
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ import numpy.typing as npt
 from asr.lm.ngram import BOS, EOS, UNK, Model, Order, prune, select, tables
 from asr.lm.packed import SPECIAL_WORDS, Ngrams
 
-NUM_SWEEPS = 4  # over the orders, towards the stationary marginals; the first gives most
+NUM_SWEEPS = 4  # over the orders, toward the stationary marginals; the first has the largest effect
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
 def mix(models: Sequence[tuple[list[str], list[Ngrams]]], weights: Sequence[float]) -> tuple[list[str], Model]:
-    """The words of all models, and the mixture, as `asr.lm.ngram.estimate` returns one.
+    """The words of all models, and the mixture in the form of `asr.lm.ngram.estimate`.
 
-    models: words and n-grams of each, as `asr.lm.packed.unpack` returns them; of any order. A word that a model lacks
-    has the probability 0 there. weights: of each model, above 0; they are divided by their sum.
+    models: words and n-grams of each, as `asr.lm.packed.unpack` returns them; of any order. A word has probability 0 in
+    a model that lacks it. weights: of each model, above 0; they are normalized.
     """
     words = [*SPECIAL_WORDS, *sorted({word for names, _ in models for word in names}.difference(SPECIAL_WORDS))]
     index = {word: i for i, word in enumerate(words)}
@@ -38,7 +38,7 @@ def mix(models: Sequence[tuple[list[str], list[Ngrams]]], weights: Sequence[floa
     orders = [_row_order(rows, n, len(words)) for n in range(order)]
     keep = [np.ones(len(level), dtype=bool) for level in rows]
     ones = [np.ones(len(level)) for level in rows]
-    total: list[Floats] = [np.zeros(len(level)) for level in rows]  # of the weights of the models, per row
+    total: list[Floats] = [np.zeros(len(level)) for level in rows]  # sum of the weights of the models, per row
     prob: list[Floats] = [np.zeros(len(level)) for level in rows]
     for (_, levels), table, weight in zip(models, tables, weights, strict=True):
         own: list[Floats] = []
@@ -50,7 +50,7 @@ def mix(models: Sequence[tuple[list[str], list[Ngrams]]], weights: Sequence[floa
                 found = _find(rows, table[n], len(words))
                 own[n][found] = 10.0 ** levels[n].log_probs.astype(np.float64)
                 backoff[n][found] = 10.0 ** levels[n].backoffs.astype(np.float64)
-        own[0] /= own[0].sum() - own[0][BOS]  # quantized, so not quite 1
+        own[0] /= own[0].sum() - own[0][BOS]  # the sum is not exactly 1, because of quantization
         own[0][BOS] = 0.0
         counts = [rows.count for rows in marginal(Model(orders, keep, own, backoff)).orders]
         for n in range(order):
@@ -64,13 +64,13 @@ def mix(models: Sequence[tuple[list[str], list[Ngrams]]], weights: Sequence[floa
 
 
 def pruned(words: list[str], levels: list[Ngrams], num_bytes: float) -> tuple[list[str], list[Ngrams]]:
-    """Words and n-grams of one model, as `mix` takes them, pruned to a size as `asr lm mix --megabytes` does."""
+    """Words and n-grams of one model, as for `mix`, pruned to a size like `asr lm mix --megabytes`."""
     words, model = mix([(words, levels)], [1.0])
     return tables(prune(model, select(model, num_bytes)), words)
 
 
 def marginal(model: Model) -> Model:
-    """The model with counts: how often each row occurs per word and sentence end of text that the model writes."""
+    """The model with counts: how often each row occurs per word and sentence end in text that the model generates."""
     prob, backoff, orders = model.prob, model.backoff, model.orders
     count = [prob[0].copy()]
     for rows, p in zip(orders[1:], prob[1:], strict=True):
@@ -81,7 +81,7 @@ def marginal(model: Model) -> Model:
             if n == 0:
                 history[BOS], history[EOS] = history[EOS], 0.0
                 once = prob[0] * (history @ backoff[0])
-            else:  # in the longer contexts that the model does not have, and in those that it has by backing off
+            else:  # in longer contexts, by backing off, whether the model has them or not
                 backed = np.bincount(orders[n].suffix, count[n] * (1 - backoff[n]), len(prob[n - 1]))
                 once = prob[n] * np.maximum(count[n - 1] - backed, 0)[orders[n].context]
             if n + 1 < len(orders):
@@ -97,7 +97,7 @@ def marginal(model: Model) -> Model:
 
 
 def _all_rows(tables: Sequence[Sequence[Ints]], order: int, num_words: int) -> list[Ints]:
-    """Per order: the n-grams of all models, and the beginnings and ends of longer ones, (num_rows, n), ascending."""
+    """Per order: the n-grams of all models, and the prefixes and suffixes of longer ones, (num_rows, n), ascending."""
     rows: list[Ints] = []
     for n in range(order, 1, -1):
         parts = [table[n - 1] for table in tables if len(table) >= n]
@@ -124,7 +124,7 @@ def _row_order(rows: list[Ints], n: int, num_words: int) -> Order:
 
 
 def _find(rows: list[Ints], table: Ints, num_words: int) -> Ints:
-    """The places of n-grams, all of which are there, among the rows of their order."""
+    """The positions of n-grams, all of which exist, among the rows of their order."""
     found: Ints = table[:, 0]
     for shorter, longer in pairwise(rows[: table.shape[1]]):
         n = shorter.shape[1]

@@ -1,9 +1,9 @@
-"""Training a word n-gram language model: counts, smoothing, pruning to a size.
+"""Trains a word n-gram language model: counts, smoothing, pruning to a size.
 
-Modified Kneser-Ney, interpolated (Chen and Goodman 1998), then pruning by relative entropy (Stolcke 1998). An n-gram's
-loss is weighed with the plain count of its history, because Kneser-Ney's own lower orders are not marginals (Chelba et
-al. 2010), and divided by the bytes that it takes in the packed file. Sorted integer arrays hold the counts: row i of
-order n has as its first n-1 words row `context[i]` of order n-1, as its last word `word[i]`, as its last n-1 words row
+Interpolated modified Kneser-Ney (Chen and Goodman 1998), then pruning by relative entropy (Stolcke 1998). An n-gram's
+loss is weighted by the plain count of its history, because Kneser-Ney's own lower orders are not marginals (Chelba et
+al. 2010), and divided by its size in the packed file. Sorted integer arrays hold the counts. In row i of order n, the
+first n-1 words are row `context[i]` of order n-1, the last word is `word[i]`, and the last n-1 words are row
 `suffix[i]` of order n-1. 15 million words take half a minute and 2 GB.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from asr.lm.packed import LOWEST_LOG10, SPECIAL_WORDS, LmError, Ngrams
 
 BOS, EOS, UNK = 0, 1, 2
-FEWEST_DISCOUNTS = (0.5, 1.0, 1.5)  # where a text is too short to estimate them
+FEWEST_DISCOUNTS = (0.5, 1.0, 1.5)  # if a text is too short to estimate them
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Model:
-    """Per order: rows, which of them are kept (bool), p(word | context), and the backoff weight after each row."""
+    """Per order: rows, whether each is kept (bool), p(word | context), and the back-off weight after each row."""
 
     orders: list[Order]
     keep: list[np.ndarray]
@@ -59,13 +59,13 @@ def sentences(paths: list[Path]) -> Iterator[list[str]]:
 def vocabulary(paths: list[Path], num_words: int) -> list[str]:
     """<s>, </s>, <unk> and the num_words most frequent words, most frequent first (ties in alphabetical order)."""
     counts = Counter(word for sentence in sentences(paths) for word in sentence)
-    for special in SPECIAL_WORDS:  # such a word in the text is unknown
+    for special in SPECIAL_WORDS:  # if such a word is in the text, it is unknown
         counts.pop(special, None)
     return [*SPECIAL_WORDS, *sorted(counts, key=lambda word: (-counts[word], word))[:num_words]]
 
 
 def encode(paths: list[Path], words: list[str]) -> np.ndarray:
-    """All sentences of the files, as `encode_sentences`."""
+    """All sentences of the files, see `encode_sentences`."""
     return encode_sentences(sentences(paths), words)
 
 
@@ -116,7 +116,7 @@ def estimate(orders: list[Order]) -> Model:
     for n, rows in enumerate(orders):
         size = len(rows.word)
         count = rows.count.copy()
-        if n + 1 < len(orders):  # below the top: in how many contexts the n-gram was seen, not how often
+        if n + 1 < len(orders):  # below the highest order: the number of contexts of the n-gram, not its count
             count = np.where(rows.starts, count, np.bincount(orders[n + 1].suffix, minlength=size))
         if n == 0:
             count[BOS] = 0  # never predicted
@@ -136,15 +136,15 @@ def estimate(orders: list[Order]) -> Model:
 
 
 def packed_bytes(order: int) -> list[int]:
-    """Bytes of an n-gram of order 1, 2, ... in the packed file; the highest order has no backoff, no continuations.
+    """Bytes of an n-gram of order 1, 2, ... in the packed file; the highest order has no back-off and continuations.
 
-    The words of n-grams take two bytes in the mean; the spelling of words does not count.
+    The words of n-grams take two bytes on average; the spelling of words does not count.
     """
     return [6, *[5] * (order - 2), 3][:order]
 
 
 def losses(model: Model) -> list[np.ndarray]:
-    """Rise of the cross-entropy (nats per word) when a row of order 2, 3, ... is removed, per packed byte."""
+    """Increase of the cross-entropy (nats per word) if a row of order 2, 3, ... is removed, per packed byte."""
     num_tokens = model.orders[0].count.sum() - model.orders[0].count[BOS]
     sizes = packed_bytes(len(model.orders))
     result = []
@@ -153,7 +153,7 @@ def losses(model: Model) -> list[np.ndarray]:
         lower, size = model.prob[n - 1][rows.suffix], len(model.prob[n - 1])
         free = np.maximum(1 - np.bincount(rows.context, p, size), 1e-12)[rows.context]
         free_lower = np.maximum(1 - np.bincount(rows.context, lower, size), 1e-12)[rows.context]
-        new = np.log(free + p) - np.log(free_lower + lower)  # the context's log backoff weight without this row
+        new = np.log(free + p) - np.log(free_lower + lower)  # the context's log back-off weight without this row
         change = p * (np.log(lower) + new - np.log(p)) + free * (new - np.log(model.backoff[n - 1][rows.context]))
         history = model.orders[n - 1].count[rows.context] / num_tokens
         result.append(-history * change / sizes[n])
@@ -161,7 +161,7 @@ def losses(model: Model) -> list[np.ndarray]:
 
 
 def select(model: Model, num_bytes: float) -> list[np.ndarray]:
-    """Rows to keep, bool per order: those dearest to remove, and their contexts, as many as fit num_bytes packed."""
+    """Rows to keep, bool per order: those with the highest losses, and their contexts, up to num_bytes packed."""
     sizes = packed_bytes(len(model.orders))
     loss = losses(model)
 
@@ -172,7 +172,7 @@ def select(model: Model, num_bytes: float) -> list[np.ndarray]:
             keep[n - 1][model.orders[n].context[keep[n]]] = True
         return keep
 
-    low, high = -30.0, 0.0  # logarithms of thresholds that keep almost all and nothing
+    low, high = -30.0, 0.0  # logarithms of thresholds that keep almost everything, and nothing
     for _ in range(30):
         middle = (low + high) / 2
         size = sum(size * int(k.sum()) for size, k in zip(sizes, above(np.exp(middle)), strict=True))
@@ -181,7 +181,7 @@ def select(model: Model, num_bytes: float) -> list[np.ndarray]:
 
 
 def prune(model: Model, keep: list[np.ndarray]) -> Model:
-    """The model without the other rows: probabilities stay, backoff weights follow so that each context sums to one."""
+    """The model with only the kept rows: same probabilities, recomputed back-off weights, so each context sums to 1."""
     prob, backoff = [model.prob[0]], []
     for n in range(1, len(keep)):
         rows, size = model.orders[n], len(prob[-1])
@@ -211,7 +211,7 @@ def perplexity(model: Model, ids: np.ndarray) -> float:
 
 
 def tables(model: Model, words: list[str]) -> tuple[list[str], list[Ngrams]]:
-    """The rows that are kept, as `asr.lm.packed.pack` takes them. words: of the ids that the model was trained on."""
+    """The kept rows, as for `asr.lm.packed.pack`. words: of the ids that the model was trained with."""
     by_spelling = sorted(range(len(words)), key=lambda i: words[i].encode())
     new_id = np.empty(len(words), np.int64)
     new_id[by_spelling] = np.arange(len(words))

@@ -3,23 +3,23 @@
 The file is little-endian and has no padding; `asr._core.NgramLm` reads it and checks every length:
 
     "ASRNGRAM", u32 version = 3, or 4 with pronunciations, u32 order, u32 number of n-grams of each order,
-    u32 size, and that many bytes: the words in UTF-8, ascending by their bytes, one a line, <s>, </s> and <unk>
-        among them. A word is its place in this list.
+    u32 size, and that many bytes: the words in UTF-8, sorted by their bytes, one per line, including <s>, </s> and
+        <unk>. A word's id is its position in this list.
     order 1:   f32 log-probability of each word
-    order > 1: the n-grams lie sorted by their words, so that those that continue the same (n-1)-gram lie side by
-        side. For each (n-1)-gram how many n-grams continue it; then for each n-gram its last word: how many words are
-        likelier alone, or as likely and before it. Varints: 7 bits a byte, the lowest first, all but the last byte
-        of a number with the highest bit set. Then the log-probability of each n-gram, quantized.
+    order > 1: the n-grams are sorted by their words, so those with the same (n-1)-gram prefix are adjacent. For each
+        (n-1)-gram, the number of n-grams that extend it; then for each n-gram its last word, as its rank by unigram
+        probability (ties in order of ids). Numbers are varints: 7 bits per byte, lowest first; all but the last byte
+        have the highest bit set. Then the log-probability of each n-gram, quantized.
     every order but the last: back-off weight of each n-gram, quantized
     version 4 only:
-        u32 size, and that many bytes: the names of the phones, one a line, 1 to 128
-        for each word: u8 number of pronunciations, and for each u8 length and that many u8, phones by their place
-        u32 size, and that many bytes: the model that pronounces other words (csrc/search/g2p.h); 0 for none
+        u32 size, and that many bytes: the names of the phones, one per line, 1 to 128
+        for each word: u8 number of pronunciations, and for each of them u8 length and that many u8, indexes of phones
+        u32 size, and that many bytes: the G2P model for other words (csrc/search/g2p.h); 0 if there is none
 
-Versions 1 and 2, without and with pronunciations, are read too. For order > 1 they have, instead of the varints, u32
-for each (n-1)-gram and one more: index of the first n-gram that continues it; and u24 last word of each n-gram.
+Versions 1 and 2, without and with pronunciations, are also read. For order > 1 they have, instead of the varints, u32
+for each (n-1)-gram and one more: index of the first n-gram that extends it; and u24 last word of each n-gram.
 
-Log-probabilities are natural. Quantized numbers are f32 low, f32 step and a byte each: low + step * byte.
+Log-probabilities are natural. Quantized numbers are f32 low, f32 step and one byte each: low + step * byte.
 Runs without PyTorch.
 """
 
@@ -42,13 +42,13 @@ MAGIC = b"ASRNGRAM"
 VERSION = 3
 MAX_PHONES = 128
 MAX_PRONUNCIATIONS = 255
-"""Most pronunciations of a word, and most phones of one."""
+"""Maximum pronunciations of a word, and maximum phones of one."""
 MAX_ORDER = 9
 FEWEST_WORDS = 20_000
-"""Words of a language model that may be of use alone."""
+"""A language model with fewer words is of little use alone."""
 SPECIAL_WORDS = SENTENCE_BEGIN, SENTENCE_END, UNKNOWN = "<s>", "</s>", "<unk>"
 MISSING_UNKNOWN_LOG10 = -7.0
-"""log10 P(<unk>) where the ARPA file has none."""
+"""log10 P(<unk>) if the ARPA file has none."""
 LOWEST_LOG10 = -99.0
 """The log-probability that ARPA files give <s>, which is never predicted."""
 
@@ -58,9 +58,9 @@ class LmError(ValueError):
 
 
 def load_lm(path: str | Path) -> NgramLm:
-    """Opens a packed language model; "bundled" is the one that ships with the package.
+    """Opens a packed language model; "bundled" is the one in the package.
 
-    Raises LmError naming the file when there is none or it is damaged.
+    Raises LmError, with the name of the file, if it is missing or damaged.
     """
     data = np.frombuffer(read_packed(path), np.uint8)
     try:
@@ -70,7 +70,7 @@ def load_lm(path: str | Path) -> NgramLm:
 
 
 def read_packed(path: str | Path) -> bytes:
-    """The bytes of a language model's file, "bundled" for the one that ships with the package. Raises LmError."""
+    """The bytes of a language model's file; "bundled" is the one in the package. Raises LmError."""
     path = BUNDLED if path == "bundled" else Path(path)
     try:
         return path.read_bytes()
@@ -79,18 +79,18 @@ def read_packed(path: str | Path) -> bytes:
 
 
 def few_words(num_words: int, name: str) -> str:
-    """A warning where a language model of so many words is of little use alone; else empty."""
+    """A warning if a language model with `num_words` words is of little use alone; else empty."""
     if num_words >= FEWEST_WORDS:
         return ""
     return (
-        f"{name} knows {num_words} words, and all others are recognized as those or spelled by sound: below "
-        f"{FEWEST_WORDS} mix it with a general model, asr lm mix 'bundled*0.7' {name}*0.3 -o mixed.lm"
+        f"{name} knows {num_words} words; all others are recognized as one of these or spelled by sound: below "
+        f"{FEWEST_WORDS} words, mix it with a general model, asr lm mix 'bundled*0.7' {name}*0.3 -o mixed.lm"
     )
 
 
 @dataclass
 class Ngrams:
-    """The n-grams of one order, in any order of lines. Logarithms to base 10, as in the file."""
+    """The n-grams of one order, in any order. Logarithms to base 10, as in an ARPA file."""
 
     words: npt.NDArray[np.int64]
     """(count, n): word ids."""
@@ -101,7 +101,7 @@ class Ngrams:
 
 
 def read_arpa(lines: Iterator[str]) -> tuple[list[str], list[Ngrams]]:
-    """Words, ascending by their bytes, and n-grams of an ARPA file. Raises LmError naming the line that is amiss."""
+    """Words, sorted by their bytes, and n-grams of an ARPA file. Raises LmError with the invalid line."""
     words: list[str] = []
     ids: dict[str, int] = {}
     levels: list[Ngrams] = []
@@ -159,8 +159,8 @@ def _expect(lines: Iterator[str], heading: str) -> None:
     for line in lines:
         if line.strip() == heading:
             return
-        if line.strip() and heading != "\\data\\":  # a file may begin with remarks
-            raise LmError(f"{line.strip()[:80]!r} stands where {heading} should")
+        if line.strip() and heading != "\\data\\":  # a file may begin with comments
+            raise LmError(f"found {line.strip()[:80]!r}, expected {heading}")
     raise LmError(f"it has no {heading}; is it a whole ARPA file?")
 
 
@@ -171,16 +171,16 @@ def pack(
     pronunciations: Mapping[str, Sequence[Sequence[str]]] | None = None,
     g2p: bytes = b"",
 ) -> bytes:
-    """The packed file, with pronunciations where there are phones (see `with_pronunciations`).
+    """The packed file, with pronunciations if there are phones (see `with_pronunciations`).
 
-    Raises LmError for an n-gram whose beginning is none.
+    Raises LmError for an n-gram without its prefix.
     """
     text = "\n".join(words).encode()
     order, base = len(levels), len(words)
     heads = [MAGIC, _u32(VERSION, order, *(len(level.words) for level in levels), len(text)), text]
     sections: list[bytes] = []
-    rank = np.empty(0, np.int64)  # of each word among all by their log-probabilities
-    keys: list[npt.NDArray[np.int64]] = []  # of each order: index of the beginning * base + last word, ascending
+    rank = np.empty(0, np.int64)  # of each word by log-probability
+    keys: list[npt.NDArray[np.int64]] = []  # per order: index of the prefix * base + last word, ascending
     for n, level in enumerate(levels, 1):
         beginning = level.words[:, 0] if n > 1 else np.zeros(len(level.words), np.int64)
         for k in range(2, n):
@@ -189,9 +189,7 @@ def pack(
             found = np.take(keys[k - 1], beginning, mode="clip") == wanted if len(keys[k - 1]) else wanted < 0
             if not found.all():
                 amiss = " ".join(words[i] for i in level.words[int(np.argmin(found))])
-                raise LmError(
-                    f"the {n}-gram {amiss!r} begins with {k} words that are no {k}-gram: prune it differently"
-                )
+                raise LmError(f"the prefix {k}-gram of the {n}-gram {amiss!r} is missing: prune the model differently")
         key = beginning * base + level.words[:, -1]
         sort = np.argsort(key, kind="stable")
         keys.append(key[sort])
@@ -211,7 +209,7 @@ def pack(
 
 
 def unpack(packed: bytes) -> tuple[list[str], list[Ngrams]]:
-    """Words, ascending by their bytes, and n-grams: what was packed, up to quantization. LmError for a damaged file."""
+    """Inverse of `pack`, up to quantization: words, sorted by their bytes, and n-grams. Raises LmError if damaged."""
     try:
         lm = NgramLm(np.frombuffer(packed, np.uint8))
     except ValueError as error:
@@ -236,8 +234,8 @@ def with_pronunciations(
 ) -> bytes:
     """A packed file with new pronunciations of its words.
 
-    phones: names of all phones. pronunciations: of each word, any number, each a sequence of phones. g2p: the file of
-    the model that pronounces other words. Raises LmError for a pronunciation that cannot be packed.
+    phones: names of all phones. pronunciations: for each word any number of sequences of phones. g2p: the file of the
+    G2P model for other words. Raises LmError for a pronunciation that cannot be packed.
     """
     old = NgramLm(np.frombuffer(packed, np.uint8))
     numbers = {phone: number for number, phone in enumerate(phones)}
@@ -256,7 +254,7 @@ def with_pronunciations(
             try:
                 section += bytes([len(variant), *(numbers[phone] for phone in variant)])
             except KeyError as error:
-                raise LmError(f"{word} is pronounced with {error}, which is none of the phones") from None
+                raise LmError(f"{word} is pronounced with {error}, which is not one of the phones") from None
     version = int(np.frombuffer(packed, "<u4", 1, len(MAGIC))[0])
     rest = packed[len(MAGIC) + 4 : len(packed) - old.pronunciations_size]
     return MAGIC + _u32(version + version % 2) + rest + bytes(section) + _u32(len(g2p)) + g2p
@@ -274,7 +272,7 @@ def _u32(*values: int) -> bytes:
 
 
 def _varints(values: npt.NDArray[np.int64]) -> bytes:
-    """Numbers below 2^28, 7 bits a byte."""
+    """Encodes numbers below 2^28 as varints, 7 bits per byte."""
     sizes = np.ones(len(values), np.int64)
     for bits in (7, 14, 21):
         sizes += values >= 1 << bits

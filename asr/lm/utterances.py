@@ -1,9 +1,8 @@
-"""Cased prose as people read it aloud: one utterance a line, in the recognizer's spelling.
+"""Splits cased prose into utterances as people read it aloud: one per line, in the recognizer's spelling.
 
-A recognizer ends an utterance at a pause, and a pause is not the end of a sentence: readers run sentences together and
-pause at commas. So a line ends at most ends of sentences and at some commas, drawn at random. Consecutive lines stay in
-their order, and an empty line parts texts, so that a language model can learn what the utterance before says about the
-next one.
+A recognizer ends an utterance at a pause, which is not always the end of a sentence: readers connect sentences and
+pause at commas. So a line ends at most ends of sentences and at some commas, chosen at random. Consecutive lines stay
+in order and an empty line separates texts, so that a language model can learn from the preceding utterance.
 """
 
 from __future__ import annotations
@@ -18,32 +17,33 @@ from asr.lm.packed import LmError
 SENTENCE_END_PROBABILITY = 0.6
 PAUSE_PROBABILITY = 0.08
 MAX_WORDS = 60
-"""Words of an utterance at most, about 20 s of speech."""
+"""Maximum words of an utterance, about 20 s of speech."""
 
 _WORD = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*'?|[0-9]|[.,;:!?]|--")
 _ABBREVIATIONS = {"MR": "MISTER", "MRS": "MISSUS", "DR": "DOCTOR", "ST": "SAINT"}
-"""As transcripts spell them; others are left as they are."""
+"""Abbreviations as transcripts spell them; others are not changed."""
 
 Spellings = Mapping[tuple[str, ...], tuple[str, ...]]
-"""Words in capitals, and what they become."""
+"""Words in capitals, and their replacement."""
 
 
 def read_spellings(paths: Iterable[Path]) -> dict[tuple[str, ...], tuple[str, ...]]:
-    """Tables of two columns, FROM and TO, with a tab between: "COLOUR" and "COLOR", or "TO DAY" and "TODAY"."""
+    """Reads tables of two tab-separated columns, FROM and TO: "COLOUR" and "COLOR", or "TO DAY" and "TODAY"."""
     spellings: dict[tuple[str, ...], tuple[str, ...]] = {}
     for path in paths:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             columns = [tuple(column.upper().split()) for column in line.split("\t")]
             if len(columns) != 2 or not all(columns):
-                raise LmError(f"{path}, line {number}: {line!r} has to be two columns with a tab between")
+                raise LmError(f"{path}, line {number}: {line!r} must be two columns separated by a tab")
             spellings[columns[0]] = columns[1]
     return spellings
 
 
 def utterances(lines: Iterable[str], spellings: Spellings, seed: int = 0) -> Iterator[str]:
-    """The utterances of `lines`, cased sentences in the order of a text; "" where one is left out.
+    """The utterances of `lines`, the cased sentences of a text in order; "" for sentences that are left out.
 
-    A sentence with digits is left out: nobody knows how it is spoken.
+    Sentences with digits are left out, because their spoken form is unknown.
+
     """
     draw = random.Random(seed)
     longest = max(map(len, spellings), default=0)

@@ -1,8 +1,8 @@
 """The attention decoder: the probability of the next token, given the encoder's output and the tokens so far.
 
 It is trained with teacher forcing, optionally with scheduled sampling. Searches run it token by token (`Decoder.step`);
-rescoring runs whole sentences at once (`Decoder.score`). All run the same layers: the full pass is a step that takes
-all tokens and has no past.
+rescoring runs whole sentences at once (`Decoder.score`). All run the same layers: the full pass is a step with all
+tokens and an empty cache.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ IGNORE_ID = -1
 
 
 class DecoderCache(NamedTuple):
-    """State of N hypotheses of P tokens each between steps. A value: `Decoder.step` returns a new one.
+    """State of N hypotheses of P tokens each, between steps. Immutable: `Decoder.step` returns a new one.
 
     Reordering hypotheses is indexing the first axis of `keys` and `values`.
     """
 
     keys: Tensor
-    """(N, num_layers, P, dim), of the P tokens so far"""
+    """(N, num_layers, P, dim), keys of the P tokens so far"""
     values: Tensor
     """(N, num_layers, P, dim)"""
     memory_keys: Tensor
-    """(N, num_layers, T, dim), of the encoder's output; or one row, if the hypotheses are of one utterance"""
+    """(N, num_layers, T, dim), keys of the encoder's output; one row if the hypotheses are of one utterance"""
     memory_values: Tensor
     """(N or 1, num_layers, T, dim)"""
 
@@ -64,7 +64,7 @@ class DecoderLayer(nn.Module):
     def forward(
         self, x: Tensor, causal_bias: Tensor, past: KeysValues | None, memory: KeysValues, memory_bias: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """x (N, U, dim), or its rows -> output of this shape, and queries, keys and values of these tokens."""
+        """x (N, U, dim), or its rows -> output of the same shape, and queries, keys and values of these tokens."""
         around_self, around_cross, around_feed_forward = cast("list[Residual]", self.residuals)
         y, qkv = self.self_attention(around_self.before(x), causal_bias, None, past)
         x = around_self.after(x, y)
@@ -95,17 +95,17 @@ class Decoder(nn.Module):
             (N, U, vocab_size) logits of the token that follows each position.
         """
         memory_keys_values = self._project(memory)
-        # Frame 0 stays visible in an empty memory, so that the softmax of its row is finite.
+        # Frame 0 stays visible if the memory is empty, so that the softmax is finite.
         memory_bias = mask_bias(length_mask(memory_lengths.clamp(min=1), memory.shape[1]))[:, None, None]
         return self._run(tokens, None, memory_keys_values, memory_bias)[0]
 
     def init_cache(self, memory: Tensor, batch_size: int = 1) -> DecoderCache:
-        """The state before the first token. memory: (N or 1, T, dim) of `batch_size` hypotheses, valid frames only."""
+        """The state before the first token. memory: (N or 1, T, dim) for `batch_size` hypotheses, valid frames only."""
         none = memory.new_zeros(batch_size, len(self.layers), 0, self.config.dim)
         return self.extend(DecoderCache(none, none, none[:1], none[:1]), memory)
 
     def extend(self, cache: DecoderCache, memory: Tensor) -> DecoderCache:
-        """`cache` with T more encoder frames, memory (N or 1, T, dim), after its own."""
+        """Appends T encoder frames, memory (N or 1, T, dim), to those of `cache`."""
         projected = zip(*self._project(memory), strict=True)
         keys, values = (torch.stack(each, dim=1) for each in projected)
         return cache._replace(
@@ -114,12 +114,12 @@ class Decoder(nn.Module):
         )
 
     def step(self, tokens: Tensor, cache: DecoderCache) -> tuple[Tensor, DecoderCache]:
-        """The next tokens of every hypothesis.
+        """Processes the next tokens of every hypothesis.
 
         Args:
             tokens: (N, U) int64; the first token of a hypothesis is SOS.
         Returns:
-            (N, U, vocab_size) logits of the token that follows each of them; the cache for the next step.
+            (N, U, vocab_size) logits of the token after each of them; the cache for the next step.
         """
         past = layers_of(cache.keys, cache.values, self.config.num_heads)
         memory = list(zip(cache.memory_keys.unbind(1), cache.memory_values.unbind(1), strict=True))
@@ -129,7 +129,7 @@ class Decoder(nn.Module):
 
     def _project(self, memory: Tensor) -> list[KeysValues]:
         """Keys and values of `memory` for each layer."""
-        layers: Iterable[Any] = self.layers  # to type checkers a ModuleList holds mere modules
+        layers: Iterable[Any] = self.layers  # for type checkers a ModuleList contains only modules
         return [layer.cross_attention.project(memory) for layer in layers]
 
     def _run(
@@ -141,7 +141,7 @@ class Decoder(nn.Module):
         slot = torch.arange(num_past + tokens.shape[1], device=tokens.device)
         causal_bias = mask_bias(slot[None, :] <= position[:, None])[None, None]
         x = self.embedding(tokens) * math.sqrt(self.config.dim) + sinusoids(position, self.config.dim)
-        # In a step the tokens of all hypotheses are rows, as the frames are in the encoder's.
+        # In a step the tokens of all hypotheses are rows, like the frames in the encoder's step.
         x = x.flatten(0, 1) if past else self.dropout(x)
         new = []
         for index, layer in enumerate(self.layers):
@@ -168,7 +168,7 @@ def sentence_scores(log_probs: Tensor, tokens: Tensor, token_lengths: Tensor) ->
     """Log-probability of whole sentences, including EOS.
 
     Args:
-        log_probs: (N, U + 1, vocab_size), of the token at each position and of the one after the last.
+        log_probs: (N, U + 1, vocab_size), of the token at each position and after the last one.
         tokens: (N, U) int64 without SOS and EOS, padded with any valid id; token_lengths: (N,) int64
     Returns:
         (N,)

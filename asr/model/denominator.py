@@ -1,8 +1,8 @@
 """The denominator of sequence-discriminative training: the sum over every sequence of phone tokens.
 
-LF-MMI (Povey et al. 2016) in the topology of CTC, as in CTC-CRF (Xiang and Ou 2019): a sequence weighs what the network
-gives it times what a trigram of phone tokens gives it. The numerator is the CTC probability of the transcript times the
-trigram's probability of it, which is a constant, so the loss is the CTC loss plus the logarithm of this sum.
+LF-MMI (Povey et al. 2016) with the CTC topology, as in CTC-CRF (Xiang and Ou 2019): the weight of a sequence is the
+network's probability times that of a trigram of phone tokens. The numerator is the CTC probability of the transcript
+times its trigram probability, which is a constant, so the loss is the CTC loss plus the logarithm of this sum.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from asr.tokenizer import BLANK_ID
 
 
 class Denominator(nn.Module):
-    """A trigram of phone tokens, and the sum of all sequences under it.
+    """A trigram of phone tokens, and the sum over all sequences under it.
 
     Its state is the last token and the phone before it, without the word boundary: that halves the work, and the last
-    token has the boundary.
+    token has the boundary anyway.
 
     Attributes:
         arcs: (V, H, V) float32, the probability of the next token after the last token and the phone before it; 0 for
@@ -64,8 +64,8 @@ class _LogSum(torch.autograd.Function):
 def _forward_backward(log_probs: Tensor, lengths: Tensor, arcs: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:
     """The log of the sum, a scalar, and its gradient, (N, T, V).
 
-    A state is the last token v and the phone h before it, (V, N, H); `label` is at a frame that writes v, `blank` at a
-    later one that writes nothing.
+    A state is the last token v and the phone h before it, (V, N, H); `label` at a frame that writes v, `blank` at a
+    later frame that writes nothing.
     """
     num_utterances, num_frames, num_tokens = log_probs.shape
     mask = length_mask(lengths, num_frames)
@@ -121,8 +121,8 @@ def _trigram_counts(sequences: Iterable[Sequence[int]], num_phones: int) -> Tens
 
 
 def _witten_bell(counts: Tensor) -> Tensor:
-    """Probabilities of the last dimension of `counts`, interpolated with those of shorter histories (Witten and Bell
-    1991): a history with n continuations of k kinds has the weight n / (n + k)."""
+    """Probabilities over the last dimension of `counts`, interpolated with those of shorter histories (Witten and Bell
+    1991): a history with n continuations of k kinds has weight n / (n + k)."""
     unigrams = counts.sum((0, 1)) + 1.0
     estimate = unigrams / unigrams.sum()
     for level in (counts.sum(1, keepdim=True), counts):

@@ -1,8 +1,8 @@
-"""The streaming encoder: log-mel feature frames to one vector per 40 ms. The state is a value outside the module.
+"""The streaming encoder: log-mel feature frames to one vector per 40 ms. Its state is a value outside of the module.
 
 `forward` (whole utterances with a chunk mask) and `step` (one chunk and a cache) run the same layers and compute the
-same numbers. The exported graphs are `step`, traced: it is written in the few large operators that ONNX Runtime is
-fastest with. Subsampling has no padding: n feature frames give n // 4 encoder frames, and encoder frame j depends on
+same numbers. The exported graphs trace `step`, which is written in few large operators because these are fastest in
+ONNX Runtime. Subsampling has no padding: n feature frames give n // 4 encoder frames, and encoder frame j depends on
 feature frames 4j .. 4j + 6. Frames beyond the end of the utterance are replaced by the global mean. With a running mean
 (asr.model.speaker), frame j depends on all features up to the end of its chunk.
 """
@@ -28,7 +28,7 @@ class EncoderCache(NamedTuple):
     """State of a stream between chunks. Immutable: `step` returns a new one."""
 
     keys: Tensor
-    """(N, num_layers, left_context, dim) float32, unrotated, the newest frame last"""
+    """(N, num_layers, left_context, dim) float32, not rotated, newest frame last"""
     values: Tensor
     """(N, num_layers, left_context, dim) float32"""
     num_frames: Tensor
@@ -36,7 +36,7 @@ class EncoderCache(NamedTuple):
 
 
 class SpeakerCache(NamedTuple):
-    """That of an encoder with a running mean: the fields of EncoderCache, and one more."""
+    """The cache of an encoder with a running mean: the fields of EncoderCache, and one more."""
 
     keys: Tensor
     values: Tensor
@@ -106,10 +106,10 @@ class Encoder(nn.Module):
         """Encodes whole utterances with the chunk mask.
 
         Args:
-            features: (N, T, 80) float32 log-mel, padded with anything.
+            features: (N, T, 80) float32 log-mel, with any padding.
             num_frames: (N,) int64 valid feature frames.
             chunk_size: encoder frames per chunk, 0 for full context.
-            left_context: encoder frames before the chunk that it attends to, -1 for all.
+            left_context: encoder frames before the chunk that it attends to; -1 for all.
         Returns:
             (N, T // 4, dim); (N,) int64 valid encoder frames, num_frames // 4; and the logits of `head` at each inner
             layer, (N, T // 4, vocab_size).
@@ -126,7 +126,7 @@ class Encoder(nn.Module):
         """The state before the first chunk: zeros, with `left_context` slots (at least 0) per layer."""
         if left_context < 0:
             raise ValueError(
-                f"left_context {left_context} must be at least 0 in streaming; for all, the audio's length"
+                f"left_context {left_context} must be at least 0 in streaming; for all audio, use its length"
             )
         weight = self.project.weight
         shape = (batch_size, len(self.layers), left_context, self.config.dim)
@@ -142,16 +142,16 @@ class Encoder(nn.Module):
 
         Args:
             features: (N, 4c + 3, 80) float32 log-mel of a chunk of c encoder frames.
-            num_valid: (N,) int64 valid feature frames: 4c + 3, or fewer in a stream's last chunk, of which
-                num_valid // 4 encoder frames are valid.
+            num_valid: (N,) int64 valid feature frames: 4c + 3, or fewer in a stream's last chunk; num_valid // 4
+                encoder frames are valid.
         Returns:
-            The frames of all streams as rows, (N * c, dim), and the input of `next_cache`. For rows, ONNX Runtime
-            fuses a product and its bias into one operator.
+            The frames of all streams as rows, (N * c, dim), and the input of `next_cache`. ONNX Runtime fuses a product
+            and its bias into one operator only for rows.
         """
         x = self._normalize(features, num_valid)
         sums = []
         if self.speaker is not None and isinstance(cache, SpeakerCache):
-            num_new = torch.full_like(num_valid, x.shape[1] - FEATURE_OVERLAP)  # the next chunk begins with the others
+            num_new = torch.full_like(num_valid, x.shape[1] - FEATURE_OVERLAP)  # the others begin the next chunk
             kept = cache.speaker_sums * self.speaker.forgotten(num_new)[:, None]
             sums.append(kept + self.speaker.added(x[:, :-FEATURE_OVERLAP], num_valid))
         x = self._subsample(x, num_valid, *sums)
@@ -162,11 +162,11 @@ class Encoder(nn.Module):
         return x, [*qkv, *sums]
 
     def next_cache(self, cache: Cache, num_valid: Tensor, new: Sequence[Tensor]) -> Cache:
-        """The cache after a chunk: the cache before it, and what `step` returned: the frames of each layer, and sums.
+        """The cache after a chunk, from the previous one and the result of `step`: new frames of each layer, and sums.
 
-        Only the newest frames of a chunk are kept if it is longer than the cache, as an utterance in a second pass is.
-        They are cut from the last layer to the first, after everything else in the graph: ONNX Runtime takes what
-        has no order of its own from the end, and so cuts the frames of a layer before it computes the next one.
+        If a chunk is longer than the cache, as in a second pass, only its newest frames are kept. They are sliced from
+        the last layer to the first, after everything else in the graph: ONNX Runtime schedules unordered nodes from the
+        end, and so slices the frames of a layer before it computes the next one.
         """
         qkv, sums = new[: len(self.layers)], new[len(self.layers) :]
         rows = [each.unflatten(0, (cache.keys.shape[0], -1)) for each in reversed(qkv)]
@@ -180,8 +180,8 @@ class Encoder(nn.Module):
     def _run(
         self, head: nn.Module, x: Tensor, mask: Tensor, past: Sequence[KeysValues] | None, heads_at: Collection[int]
     ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        """All layers: output; with a `past`, queries, keys and values of the new frames of each layer; and the logits
-        of `head` after the layers `heads_at`, counted from 1."""
+        """Runs all layers. Returns their output; with a `past`, queries, keys and values of the new frames of each
+        layer; and the logits of `head` after the layers `heads_at`, counted from 1."""
         bias = self.positions.bias(mask)
         rotation = self.positions.rotation(mask.shape[3], mask.shape[2], x)
         new, inner = [], []
@@ -196,12 +196,12 @@ class Encoder(nn.Module):
         return self.final_norm(x), new, inner
 
     def _normalize(self, features: Tensor, num_valid: Tensor) -> Tensor:
-        """(N, T, 80), zero, the global mean, beyond the end."""
+        """(N, T, 80); zero, which is the global mean, beyond the end."""
         x = (features - self.mean) * self.inverse_std
         return torch.where(length_mask(num_valid, x.shape[1])[:, :, None], x, 0.0)
 
     def _subsample_whole(self, features: Tensor, num_frames: Tensor, num_out: int, chunk_size: int) -> Tensor:
-        """Whole utterances (N, T, 80) -> (N, num_out, dim). With a running mean chunk by chunk: each has its own."""
+        """Whole utterances (N, T, 80) -> (N, num_out, dim); with a running mean by chunks, each with its own mean."""
         size = SUBSAMPLING * (chunk_size if self.speaker else num_out)
         num_chunks = -(-SUBSAMPLING * num_out // size)
         missing = size * num_chunks + FEATURE_OVERLAP - features.shape[1]
@@ -215,7 +215,7 @@ class Encoder(nn.Module):
         return x.unflatten(0, (-1, num_chunks)).flatten(1, 2)[:, :num_out]
 
     def _subsample(self, x: Tensor, num_valid: Tensor, sums: Tensor | None = None) -> Tensor:
-        """Normalized (N, T, 80) -> (N, (T - 3) // 4, dim). sums: (N, 81), of an encoder with a running mean."""
+        """Normalized (N, T, 80) -> (N, (T - 3) // 4, dim). sums: (N, 81), for an encoder with a running mean."""
         if self.speaker is None or sums is None:
             return self._convolve(x)
         to_features, to_layers = self.speaker(sums)

@@ -1,4 +1,4 @@
-"""The blocks of encoder and decoder: attention, feed-forward, and the residual around them.
+"""The layers of encoder and decoder: attention, feed-forward, and residual connections.
 
 Training, streaming and the exported graph share one self-attention: it takes the keys and values of earlier frames
 (none in a full pass) and returns those of the new ones. Keys are cached before rotation, so that they can be rotated by
@@ -20,13 +20,13 @@ KeysValues = tuple[Tensor, Tensor]
 
 
 def layers_of(keys: Tensor, values: Tensor, num_heads: int) -> list[KeysValues]:
-    """A cache, (N, num_layers, C, dim) each -> the past that SelfAttention of each layer takes."""
+    """A cache, (N, num_layers, C, dim) each -> the `past` of SelfAttention in each layer."""
     heads = (num_heads, 2, keys.shape[3] // num_heads // 2)
     return list(zip(*(each.unflatten(-1, heads).split(1, dim=1) for each in (keys, values)), strict=True))
 
 
 def extended(keys: Tensor, values: Tensor, qkv: Sequence[Tensor]) -> KeysValues:
-    """The cache with what SelfAttention of each layer returned of T new frames: (N, num_layers, C + T, dim) each."""
+    """The cache extended by each layer's `qkv` of T new frames: (N, num_layers, C + T, dim) each."""
     dim = keys.shape[3]
     new = torch.cat(list(qkv)).reshape(len(qkv), keys.shape[0], -1, 3 * dim).transpose(0, 1)
     return torch.cat((keys, new[..., dim : 2 * dim]), dim=2), torch.cat((values, new[..., 2 * dim :]), dim=2)
@@ -36,7 +36,7 @@ class LockedDropout(nn.Module):
     """Dropout whose mask is drawn once per sequence and channel (Gal and Ghahramani 2016).
 
     Element-wise dropout draws a random number per activation, which on a CPU costs more than all matrix products of
-    this model. Attention weights have no dropout, because it would rule out fused kernels.
+    this model. Attention weights have no dropout, because it would prevent fused kernels.
     """
 
     def __init__(self, probability: float) -> None:
@@ -54,8 +54,8 @@ class LockedDropout(nn.Module):
 class SelfAttention(nn.Module):
     """Multi-head attention of a chunk over the window [past | chunk] (Vaswani et al. 2017).
 
-    Heads are pairs of halves, which the rotation exchanges. The keys of the window are rotated together with the
-    queries: for a chunk an operator costs about as much to be called as to be computed, here and in the exported graph.
+    A head is a pair of halves, which the rotation exchanges. The keys of the window are rotated together with the
+    queries: for one chunk, calling an operator costs about as much as computing it, here and in the exported graph.
     """
 
     def __init__(self, dim: int, num_heads: int) -> None:
@@ -72,10 +72,10 @@ class SelfAttention(nn.Module):
             x: (N, T, dim), or its rows (N * T, dim)
             bias: (N or 1, 1 or num_heads, T, C + T) float32, added to the scores; -inf hides a slot.
             rotation: of the window and its queries (see Positions.rotation); None without rope.
-            past: keys, unrotated, and values of C earlier frames, (N, 1, C, num_heads, 2, head_dim / 2) each; None
-                when there are none.
+            past: keys, not rotated, and values of C earlier frames, (N, 1, C, num_heads, 2, head_dim / 2) each; None if
+                there are none.
         Returns:
-            output, of the shape of x; queries, keys and values of the new frames side by side, (..., 3 * dim).
+            output, with the shape of x; queries, keys and values of the new frames, concatenated, (..., 3 * dim).
         """
         qkv, num_new = self.qkv(x), bias.shape[2]
         heads = qkv.reshape(-1, 1, num_new, 3 * self.num_heads, 2, x.shape[-1] // self.num_heads // 2)
@@ -92,7 +92,7 @@ class SelfAttention(nn.Module):
 
 
 class CrossAttention(nn.Module):
-    """Attention of decoder positions over encoder frames, whose keys and values are computed once an utterance."""
+    """Attention of decoder positions over encoder frames, whose keys and values are computed once per utterance."""
 
     def __init__(self, dim: int, num_heads: int) -> None:
         super().__init__()
@@ -116,9 +116,9 @@ class CrossAttention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Two linear layers around relu, gelu or swiglu (Shazeer 2020).
+    """Two linear layers with relu, gelu or swiglu between them (Shazeer 2020).
 
-    swiglu has a third matrix: two thirds of the width, a multiple of 8 for a GPU's matrix units, give equal parameters.
+    swiglu has a third matrix: two thirds of the width, rounded to a multiple of 8 for GPUs, give equal parameters.
     """
 
     def __init__(self, dim: int, hidden_dim: int, activation: str, dropout: float) -> None:
@@ -150,11 +150,11 @@ class Residual(nn.Module):
         self.dropout = LockedDropout(dropout)
 
     def before(self, x: Tensor) -> Tensor:
-        """The input of f, made from x."""
+        """Computes the input of f from x."""
         return self.norm(x) if self.pre else x
 
     def after(self, x: Tensor, y: Tensor) -> Tensor:
-        """The sum of x and y, the result of f."""
+        """Adds y, the result of f, to x."""
         x = x + self.dropout(y)
         return x if self.pre else self.norm(x)
 
@@ -163,7 +163,7 @@ class Residual(nn.Module):
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:
-    """Dot-product attention of (N, num_heads, T or S, head_dim), the query scaled, with `bias` added to the scores.
+    """Dot-product attention of (N, num_heads, T or S, head_dim) with a scaled query; `bias` is added to the scores.
 
     On a CPU, PyTorch's fused kernel takes six times as long as these three operations in a bf16 training step of short
     utterances (27 ms against 4.6 ms per layer). On a GPU the fused kernel is used.
@@ -177,7 +177,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:
 def _by_head(x: Tensor) -> Tensor:
     """(N, 1, S, num_heads, 2, head_dim / 2) -> (N, num_heads, S, head_dim).
 
-    Halves are joined after the transposition: ONNX Runtime merges two transpositions in a row, and with that of the
-    keys in their product it would be one that moves number by number.
+    The halves are joined after the transposition: ONNX Runtime would merge it with the transposition of the keys in
+    their product into one that moves single numbers.
     """
     return x.transpose(2, 3).reshape(x.shape[0], x.shape[3], x.shape[2], 2 * x.shape[5])

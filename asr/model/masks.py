@@ -1,8 +1,8 @@
 """The chunk-wise attention mask, for whole utterances and for a step.
 
-A frame attends to its own chunk and to the `left_context` frames before the chunk's first frame, wherever it is in the
-chunk (Zhang et al. 2020, "Unified streaming and non-streaming two-pass end-to-end model"). Every frame attends at least
-to itself, so that the softmax of a padded row is finite.
+A frame attends to its own chunk and to the `left_context` frames before the chunk's first frame, regardless of its
+position in the chunk (Zhang et al. 2020, "Unified streaming and non-streaming two-pass end-to-end model"). Every frame
+attends at least to itself, so the softmax of a padded row is finite.
 """
 
 from __future__ import annotations
@@ -46,18 +46,18 @@ def length_mask(lengths: Tensor, max_length: int) -> Tensor:
 
 
 def full_mask(lengths: Tensor, num_frames: int, chunk_size: int, left_context: int) -> Tensor:
-    """Chunk mask and padding together: (N, 1, num_frames, num_frames) bool."""
+    """Combined chunk and padding mask: (N, 1, num_frames, num_frames) bool."""
     mask = chunk_mask(num_frames, chunk_size, left_context, lengths.device)
     itself = torch.eye(num_frames, dtype=torch.bool, device=lengths.device)
     return (mask[None, None] & length_mask(lengths, num_frames)[:, None, None, :]) | itself
 
 
 def step_mask(num_cached: Tensor, num_new: Tensor, cache_size: int, num_frames: int) -> Tensor:
-    """The rows of `full_mask` that belong to one chunk, over the window [cache | chunk].
+    """The rows of `full_mask` for one chunk, over the window [cache | chunk].
 
     Args:
-        num_cached: (N,) int64, frames processed before this chunk; the newest `cache_size` of them lie
-            right-aligned in the cache.
+        num_cached: (N,) int64, frames processed before this chunk; the newest `cache_size` of them are right-aligned in
+            the cache.
         num_new: (N,) int64, valid frames of this chunk.
         cache_size, num_frames: slots of the cache and of the chunk.
     Returns:

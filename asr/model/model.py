@@ -1,6 +1,6 @@
 """The model: encoder, CTC heads, attention decoder, and their joint loss.
 
-`step` is the function that all other implementations compute too: step(features, cache) -> (log_probs, cache').
+`step` is the function that all other implementations also compute: step(features, cache) -> (log_probs, cache').
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from asr.tokenizer import BLANK_ID
 
 
 class Losses(NamedTuple):
-    """Each a scalar float32, per token of the batch."""
+    """Scalar float32 each, per token of the batch."""
 
     total: Tensor
     ctc: Tensor
@@ -41,7 +41,7 @@ class Step(NamedTuple):
     """(N, c, dim)"""
     cache: Cache
     phone_log_probs: Tensor | None
-    """(N, c, 1 + 2 x phones) float32, of a model with a phone head"""
+    """(N, c, 1 + 2 x phones) float32; only with a phone head"""
 
 
 class AsrModel(nn.Module):
@@ -76,7 +76,7 @@ class AsrModel(nn.Module):
     def phone_log_probs(self, encoder_out: Tensor) -> Tensor:
         """Output of the phone head: encoder_out (N, T, dim) -> log_probs (N, T, 1 + 2 x phones) float32.
 
-        Token ids are those of asr.lexicon.PhoneTokenizer. ValueError for a model without phones.
+        Token ids are those of asr.lexicon.PhoneTokenizer. Raises ValueError for a model without phones.
         """
         if self.phone_ctc is None:
             raise ValueError("this model has no phone head: train one with data.lexicon")
@@ -98,16 +98,16 @@ class AsrModel(nn.Module):
         """The training losses of a batch.
 
         Args:
-            features: (N, T, 80) float32; with CR-CTC the second half of the batch is another augmented view
-                of the first half.
+            features: (N, T, 80) float32; with CR-CTC the second half of the batch is another augmented view of the
+                first half.
             num_frames: (N,) int64; targets: (N, U) int64 padded with IGNORE_ID; target_lengths: (N,) int64
-            chunks: chunk size and left context of each view. The views of CR-CTC may differ in them; the view with
+            chunks: chunk size and left context of each view. They may differ between the views of CR-CTC; the view with
                 less context then learns from the other.
-            num_tokens: scalar, the divisor of the sums over the batch. Default: the tokens of this batch, at
-                least one for an utterance; in data-parallel training the mean over all processes.
+            num_tokens: scalar, divisor of the sums over the batch. Default: the tokens of this batch, at least one per
+                utterance; in data-parallel training the mean over all processes.
             phones: (N, P) int64 phone tokens, padded with IGNORE_ID, of a model with a phone head;
                 phone_lengths: (N,) int64
-            denominator: its log is added to the loss of the phone head with the weight `denominator_weight`
+            denominator: its logarithm is added to the loss of the phone head, with weight `denominator_weight`
         """
         views = zip(features.chunk(len(chunks)), num_frames.chunk(len(chunks)), chunks, strict=True)
         outputs, all_lengths, all_inner = zip(

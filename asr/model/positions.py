@@ -1,8 +1,8 @@
 """Position encodings behind one interface: rotary, relative, sinusoidal, learned or none.
 
-The relative kinds (rope, relative, none) depend only on slots of the attention window: hour ten equals minute one, and
-the exported graph needs no absolute offset. The two absolute kinds are textbook baselines; they need the number of
-frames since the start of the stream.
+The relative kinds (rope, relative, none) depend only on slots of the attention window: hour ten is computed like minute
+one, and the exported graph needs no absolute offset. The two absolute kinds are textbook baselines; they need the
+number of frames since the start of the stream.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_LEARNED_POSITIONS = 4096
 MAX_RELATIVE_DISTANCE = 128
 
 Rotation = tuple[Tensor, Tensor]
-"""The factors of `rotate`: cosines, and sines with their signs."""
+"""The factors of `rotate`: cosines and signed sines."""
 
 
 class Positions(nn.Module):
@@ -56,10 +56,10 @@ class Positions(nn.Module):
         return x + self.table[position].to(x.dtype)
 
     def rotation(self, num_slots: int, num_queries: int, like: Tensor) -> Rotation | None:
-        """Factors of the keys of an attention window, then of the queries, which are its last slots; rope only.
+        """Factors for the keys of an attention window, then for the queries, which are its last slots; rope only.
 
-        Those of the queries are scaled as the scores are. The factors are the same for all heads, and repeated: ONNX
-        Runtime multiplies tensors of one shape fastest.
+        The factors of the queries include the scale of the scores. The factors are repeated for all heads, because ONNX
+        Runtime multiplies tensors of equal shape fastest.
         Returns (num_slots + num_queries, num_heads, 2, head_dim / 2) each, of the dtype and device of `like`.
         """
         if self.kind != "rope":
@@ -75,9 +75,9 @@ class Positions(nn.Module):
         return cos, sin
 
     def bias(self, mask: Tensor) -> Tensor:
-        """Attention bias: -inf where the mask hides a slot, else the relative bias or 0.
+        """Attention bias: -inf where the mask hides a slot, otherwise the relative bias or 0.
 
-        mask: (N, 1, num_queries, num_slots) bool, the queries being the last slots of the window.
+        mask: (N, 1, num_queries, num_slots) bool; the queries are the last slots of the window.
         Returns (N, 1 or num_heads, num_queries, num_slots) float32.
         """
         if self.kind != "relative":
@@ -101,7 +101,7 @@ def rope_frequencies(head_dim: int, device: torch.device) -> Tensor:
 
 
 def rotate(x: Tensor, rotation: Rotation) -> Tensor:
-    """Rotary embedding of x (..., num_heads, 2, head_dim / 2): a pair of numbers is one of each half of a head."""
+    """Rotary embedding of x (..., num_heads, 2, head_dim / 2): a pair has one number from each half of a head."""
     first, second = x.chunk(2, dim=-2)
     return x * rotation[0] + torch.cat((second, first), dim=-2) * rotation[1]
 

@@ -1,4 +1,4 @@
-"""Checkpoints of the neural language model: one file with the state of a training."""
+"""Checkpoints of the neural language model: one file with the state of a training run."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class NeuralLmCheckpoint:
 
     @staticmethod
     def load(path: Path) -> NeuralLmCheckpoint:
-        """Raises CheckpointError, naming the file, where it is not one or is damaged."""
+        """Raises CheckpointError, with the name of the file, if it is not one or is damaged."""
         values = read_values(path)
         if not isinstance(values, dict) or values.pop("kind", None) != KIND:
             raise CheckpointError(f"{path} is not a checkpoint of a neural language model")

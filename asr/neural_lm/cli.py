@@ -20,9 +20,9 @@ from asr.runtime.neural_lm import bundled_neural_lm
 from asr.training.short import TrainBar
 
 DESCRIPTION = """\
-Trains the neural language model that rescores finals, on utterances, one a line,
-as `asr lm utterances` writes them. `asr export` makes of its checkpoint the
-.onnx file that apps use.
+Trains the neural language model that rescores finals, on utterances, one per
+line, as `asr lm utterances` writes them. `asr export` converts its checkpoint to
+the .onnx file that apps use.
 """
 EXAMPLES = """\
 examples:
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "text", nargs="+", metavar="TEXT*WEIGHT", help="UTF-8 text; WEIGHT is its share of each batch, 1 by default"
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="e.g. lm.pt")
-    parser.add_argument("--resume", action="store_true", help="go on with the training that FILE of --output holds")
+    parser.add_argument("--resume", action="store_true", help="continue the training in FILE of --output")
     parser.add_argument(
         "--steps", type=int, default=DEFAULTS.steps, metavar="N", help="steps of the whole training (%(default)s)"
     )
@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
         raise LmError(f"--steps {args.steps} must be at least 1")
     require_folder(args.output)
     if args.output.exists() and not args.resume:
-        raise LmError(f"{args.output} exists: go on with its training with --resume, or give another name")
+        raise LmError(f"{args.output} exists: continue its training with --resume, or give another name")
     if args.resume and args.init:
         raise LmError("--resume goes on with the weights of --output, so --init cannot be given with it")
     if not args.lr > 0 or not 0 <= args.cooldown <= 1:
@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
     with TrainBar(console, "pieces", resume.step / args.steps if resume else 0.0) as bar:
 
         def on_scores(step: int, name: str, perplexity: float) -> None:
-            bar.scores(step, name, f"perplexity {perplexity:.2f} a piece")
+            bar.scores(step, name, f"perplexity {perplexity:.2f} per piece")
 
         try:
             train(
@@ -115,7 +115,7 @@ def run(args: argparse.Namespace) -> int:
                 on_scores=on_scores,
             )
         except KeyboardInterrupt:
-            print(f"asr neural-lm: stopped; {args.output} is saved, go on with --resume", file=sys.stderr)
+            print(f"asr neural-lm: stopped; {args.output} is saved, continue with --resume", file=sys.stderr)
             return 130
-    print(f"{args.output}: trained; asr export {args.output} -o lm.onnx --int8 makes of it what asr-stream takes")
+    print(f"{args.output}: trained; convert it for asr-stream: asr export {args.output} -o lm.onnx --int8")
     return 0

@@ -1,7 +1,7 @@
-"""The network: a causal Transformer over word pieces, made of the layers of the recognizer.
+"""The network: a causal Transformer over word pieces, built from the recognizer's layers.
 
-It scores trees of pieces in one run: each node attends to the nodes on its way from the root, and its position is its
-depth. A sentence is a tree without branches, which is how the network is trained.
+It scores trees of pieces in one run: each node attends to its ancestors, and its position is its depth. A sentence is a
+tree without branches; the network is trained on sentences.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from asr.model.layers import FeedForward, Residual, SelfAttention
 from asr.model.positions import Rotation, rope_frequencies
 
 HIDDEN = -60.0
-"""Added to the score of a node that is not attended to. With minus infinity the softmax of ONNX Runtime would compute
-with denormal numbers, which takes five times as long."""
+"""Added to the scores of masked nodes. With minus infinity, ONNX Runtime's softmax would compute with denormal numbers,
+which takes five times as long."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class NeuralLmLayer(nn.Module):
 
 
 class NeuralLm(nn.Module):
-    """Rotary positions, pre-norm, one table for the pieces that are read and those that are written."""
+    """Rotary positions, pre-norm, one shared table for input and output embeddings."""
 
     def __init__(self, config: NeuralLmConfig) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class NeuralLm(nn.Module):
         self.final_norm = nn.LayerNorm(config.dim)
         for name, parameter in self.layers.named_parameters():
             if name.endswith(("attention.out.weight", "feed_forward.down.weight")):
-                # Each residual begins with its share of what all add up to.
+                # Scaled down, because the residual sums all layers.
                 nn.init.normal_(parameter, std=(2 * config.num_layers * parameter.shape[1]) ** -0.5)
 
     def forward(self, pieces: Tensor, depth: Tensor, mask: Tensor) -> Tensor:
@@ -81,9 +81,9 @@ class NeuralLm(nn.Module):
         Args:
             pieces: (N, T) int64
             depth: (T,) int64, the position of each.
-            mask: (N or 1, T, T) bool, True where the piece of the row attends to that of the column.
+            mask: (N or 1, T, T) bool, True where the piece of the row attends to the piece of the column.
         Returns:
-            (N, T, num_pieces) logits of the piece that follows each.
+            (N, T, num_pieces) logits of the piece after each.
         """
         x = self.embedding(pieces) * math.sqrt(self.config.dim)
         bias, rotation = torch.where(mask, 0.0, HIDDEN)[:, None], self._rotation(depth)
@@ -92,7 +92,7 @@ class NeuralLm(nn.Module):
         return self.final_norm(x) @ self.embedding.weight.T
 
     def _rotation(self, depth: Tensor) -> Rotation:
-        """As `Positions.rotation` makes it, of nodes instead of slots: (2 T, num_heads, 2, head_dim / 2) each."""
+        """Like `Positions.rotation`, for nodes instead of slots: (2 T, num_heads, 2, head_dim / 2) each."""
         head_dim = self.config.dim // self.config.num_heads
         angle = depth[:, None, None, None] * rope_frequencies(head_dim, depth.device)
         cos, sin = angle.cos(), angle.sin()

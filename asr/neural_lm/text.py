@@ -1,4 +1,4 @@
-"""Text as pieces, and rows of it to train on."""
+"""Text as word pieces, and rows of it to train on."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from asr.lm.packed import LmError
 from asr.tokenizer import SOS_EOS_ID, Tokenizer
 
 PIECES_FROM = 2_000_000
-"""Lines of each file that the pieces are learned from."""
+"""Lines of each file for learning the pieces."""
 HELD_OUT_EVERY, HELD_OUT_LINES = 50_000, 50
-"""Period in lines: the first few of each are held out."""
+"""Period in lines: the first few lines of each are held out."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """pieces: (num_pieces,) uint16, utterances one after the other with SOS_EOS before each."""
+    """pieces: (num_pieces,) uint16, concatenated utterances with SOS_EOS before each."""
 
     name: str
     weight: float
     pieces: np.ndarray
     starts: np.ndarray
-    """(num_utterances,) int64: where each begins."""
+    """(num_utterances,) int64: the start of each."""
     held_out: np.ndarray
-    """(num_pieces,) uint16, of the same kind, which nothing is trained on."""
+    """(num_pieces,) uint16, the same for held-out text."""
 
 
 def learn_pieces(paths: Iterable[Path], num_pieces: int) -> Tokenizer:
-    """Pieces that any of the words can be spelled with, the longest first."""
+    """Learns WordPiece units that can spell any of the words, greedily with the longest piece first."""
     counts: Counter[str] = Counter()
     for path in paths:
         for line in islice(lines(path), PIECES_FROM):
             counts.update(line.split())
-    # The trainer takes texts, and a hundredth of them is enough.
+    # The trainer takes texts; a hundredth of each word's count is enough.
     texts = (" ".join([word] * -(-count // 100)) for word, count in sorted(counts.items()) if count > 1)
     return Tokenizer.train("wordpiece", texts, num_pieces)
 
 
 class Encoder:
-    """Words to pieces, each word once."""
+    """Converts words to pieces, with a cache."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -67,7 +67,7 @@ _SOS_EOS = np.array([SOS_EOS_ID], np.uint16).tobytes()
 
 
 def read(path: Path, weight: float, tokenizer: Tokenizer) -> Text:
-    """Reads a file of utterances, one a line. Lines without words only part texts."""
+    """Reads a file of utterances, one per line. Lines without words separate texts."""
     encode = Encoder(tokenizer)
     parts: tuple[list[bytes], list[bytes]] = ([], [])
     for number, line in enumerate(lines(path)):
@@ -81,7 +81,7 @@ def read(path: Path, weight: float, tokenizer: Tokenizer) -> Text:
 
 
 def rows(texts: Sequence[Text], num_rows: int, length: int, seed: tuple[int, int]) -> np.ndarray:
-    """(num_rows, length + 1) int64: stretches that begin with utterances drawn at random, texts by weight."""
+    """(num_rows, length + 1) int64: parts that begin with randomly chosen utterances, texts chosen by weight."""
     draw = np.random.default_rng(seed)
     weights = np.array([text.weight for text in texts])
     result = np.full((num_rows, length + 1), SOS_EOS_ID, np.int64)

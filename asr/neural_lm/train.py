@@ -24,9 +24,9 @@ from asr.training.short import Report, TrainOptions
 
 WARMUP_STEPS = 200
 COMPILED_FROM = 200
-"""Steps that are worth compiling for."""
+"""Minimum steps that are worth compiling for."""
 REPORT_EVERY = 20
-"""Steps between two reports, after the first of them."""
+"""Steps between two reports, after the first ones."""
 COOLDOWN = 0.3
 """Default: the last share of the steps, over which the rate falls linearly to zero. Before it the rate is constant, so
 that a training can go on with more steps than were planned (Hägele et al. 2024)."""
@@ -51,11 +51,11 @@ def train(
     on_step: Callable[[Report], object] = lambda report: None,
     on_scores: Callable[[int, str, float], object] = lambda step, name, perplexity: None,
 ) -> NeuralLmCheckpoint:
-    """Trains, or goes on with `resume`, and writes the checkpoint to `path`: every so often, at the end, on Ctrl-C.
+    """Trains, or continues `resume`, and writes the checkpoint to `path`: periodically, at the end, and on Ctrl-C.
 
     cooldown: the last share of the steps, over which the rate falls linearly to zero.
 
-    Raises KeyboardInterrupt after Ctrl-C, when the checkpoint is written.
+    Raises KeyboardInterrupt after Ctrl-C, once the checkpoint is written.
     """
     torch.manual_seed(options.seed)
     model = NeuralLm(config)
@@ -69,7 +69,7 @@ def train(
             optimizer.load_state_dict(resume.optimizer)
         step, minutes = resume.step, float(resume.summary.get("minutes", 0.0))
         pieces_before = int(resume.summary["pieces"]) - step * options.rows * options.length
-    # A step takes two thirds of the time then, the first one a minute more.
+    # Compiled, a step takes two thirds of the time, and the first one a minute more.
     loss_of = torch.compile(_Loss(model)) if options.steps - step >= COMPILED_FROM else _Loss(model)
     depth, mask = causal(options.length)
     began = time.monotonic() - 60 * minutes
@@ -101,7 +101,7 @@ def train(
                 optimizer.step()
                 step += 1
                 losses.append(loss.detach())
-                if step % REPORT_EVERY == 0 or step < REPORT_EVERY:  # at once, so that the time left is known soon
+                if step % REPORT_EVERY == 0 or step < REPORT_EVERY:  # early, to show the remaining time soon
                     now = time.monotonic()
                     mean = float(torch.stack(losses).mean())
                     num_pieces = len(losses) * options.rows * options.length
@@ -120,7 +120,7 @@ def train(
 
 
 class _Loss(nn.Module):
-    """Cross entropy of a batch, as one graph to compile."""
+    """The cross entropy of a batch, as one graph to compile."""
 
     def __init__(self, model: NeuralLm) -> None:
         super().__init__()
@@ -139,8 +139,8 @@ def _score(model: NeuralLm, texts: Sequence[Text], step: int, on_scores: Callabl
 
 @torch.no_grad()
 def perplexity(model: NeuralLm, pieces: np.ndarray, length: int = 256, begins_word: np.ndarray | None = None) -> float:
-    """Perplexity per piece of utterances (num_pieces,), in stretches of `length`; of words and utterance ends, if
-    begins_word, (num_pieces of the vocabulary,) bool, says which pieces begin one."""
+    """Perplexity per piece of utterances (num_pieces,), in parts of `length`. With begins_word, (num_pieces of the
+    vocabulary,) bool, which tells the pieces that begin a word: per word and utterance end."""
     total, count = 0.0, 0
     depth, mask = causal(length)
     padded = np.append(pieces, SOS_EOS_ID).astype(np.int64)

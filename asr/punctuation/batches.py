@@ -1,8 +1,8 @@
-"""Training batches: utterances cut from running text, with pauses drawn for their marks.
+"""Training batches: utterances cut from running text, with random pauses that depend on the punctuation.
 
-An utterance is a few words to a few sentences long. It begins with a sentence or within one and ends with one, within
-one, or at a cut with more words after it, as in live recognition. Several utterances share a row
-and do not see each other.
+An utterance has a few words to a few sentences. It begins with a sentence or within one, and ends with one, within one,
+or at a cut with more words after it, as in live recognition. Several utterances share a row and do not attend to each
+other.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from asr._core import NUM_PAUSE_CLASSES, special_features, word_features
 from asr.punctuation.corpus import COMMA, NONE, PERIOD, QUESTION, UNKNOWN_CASE, Corpus
 
 IGNORED = -100
-"""Label of a unit from which nothing is learned; PyTorch's own."""
+"""Label of a unit that is not trained on; PyTorch's default."""
 
 PAUSES = {
     NONE: (0.935, 0.01, 0.033, 0.016, 0.004, 0.001, 0.001),
@@ -24,20 +24,20 @@ PAUSES = {
     PERIOD: (0.012, 0.005, 0.035, 0.068, 0.27, 0.35, 0.26),
     QUESTION: (0.012, 0.005, 0.035, 0.068, 0.27, 0.35, 0.26),
 }
-"""Shares of the classes of pauses (class 1 first: 0 is unknown) after each mark in read speech, measured between words
-that the bundled model recognized in 100 utterances of LibriSpeech's train-clean-100, with the marks that LibriTTS has
-there: 1862 places. Question marks, of which there were 7, take what full stops have."""
+"""Shares of the classes of pauses (class 1 first: 0 is unknown) after each mark in read speech. Measured between words
+that the bundled model recognized in 100 utterances of LibriSpeech's train-clean-100, with the marks of LibriTTS: 1862
+places. Question marks, of which there were 7, use the shares of full stops."""
 
 NO_PAUSES = 0.35
-"""Share of utterances whose pauses are unknown."""
+"""Share of utterances with unknown pauses."""
 HESITANT = 0.25
-"""Share of the other utterances whose speaker is not reading: a pause may be anywhere."""
+"""Share of the other utterances that are spontaneous speech: a pause may be anywhere."""
 HESITATION = 0.25
-"""Share of pauses of those utterances that are drawn whatever the mark."""
+"""Share of pauses in these utterances that do not depend on the mark."""
 AT_SENTENCE = 0.85
 """Share of utterances that begin with a sentence."""
 ENDS = (0.65, 0.10, 0.25)
-"""Shares of utterances that end with a sentence, within one, or that go on where they are cut."""
+"""Shares of utterances that end with a sentence, end within one, or continue beyond the cut."""
 
 
 class Batch(NamedTuple):
@@ -54,7 +54,7 @@ class Batch(NamedTuple):
 
 
 class BatchMaker:
-    """Draws batches from a corpus; the same ones for the same seed and step."""
+    """Draws batches from a corpus; deterministic in seed and step."""
 
     def __init__(self, corpus: Corpus, seed: int) -> None:
         self._corpus = corpus
@@ -68,7 +68,7 @@ class BatchMaker:
         self._any_pause = np.array([0.3, 0.1, 0.15, 0.15, 0.15, 0.1, 0.05]).cumsum().astype(np.float32)
 
     def __call__(self, step: int, num_rows: int, num_units: int) -> Batch:
-        """num_rows rows of num_units units: words, and what is put before and after them."""
+        """num_rows rows of num_units units: words, and the units before and after utterances."""
         random = np.random.default_rng((self._seed, step))
         units = np.full((num_rows, num_units), self._end, np.int32)
         pauses = np.zeros((num_rows, num_units), np.uint8)
@@ -94,7 +94,7 @@ class BatchMaker:
         return Batch(self._features[units], pauses, segments, marks, cases)
 
     def _draw(self, random: np.random.Generator, room: int) -> tuple[int, int, int, int]:
-        """Words [start, stop) of an utterance of at most `room` words, its first unit, and 1 if it has an end."""
+        """Words [start, stop) of an utterance of at most `room` words, its first unit, and 1 if it has an end unit."""
         corpus = self._corpus
         at_sentence = random.random() < AT_SENTENCE
         if at_sentence:
@@ -105,7 +105,7 @@ class BatchMaker:
         wanted = min(2 + int(random.exponential(18.0)), room)
         stop = min(start + wanted, limit)
         how = random.choice(3, p=ENDS)
-        if how == 0:  # the sentence that is under way there, or the one before
+        if how == 0:  # the sentence at that position, or the one before
             index = int(np.searchsorted(corpus.starts, stop))
             later = int(corpus.starts[index]) if index < len(corpus.starts) else len(corpus)
             if later - start <= room:

@@ -1,4 +1,4 @@
-"""Checkpoints of the network for case and punctuation: one file with the state of a training."""
+"""Checkpoints of the punctuation network: one file with the state of a training run."""
 
 from __future__ import annotations
 
@@ -48,10 +48,10 @@ class PunctuationCheckpoint:
 
     @staticmethod
     def load(path: Path) -> PunctuationCheckpoint:
-        """Raises CheckpointError, naming the file, where it is none or damaged."""
+        """Raises CheckpointError, with the name of the file, if it is not one or is damaged."""
         values = read_values(path)
         if not isinstance(values, dict) or values.pop("kind", None) != KIND:
-            raise CheckpointError(f"{path} is no checkpoint of `asr text train`")
+            raise CheckpointError(f"{path} is not a checkpoint of `asr text train`")
         if values.pop("format_version", None) != FORMAT_VERSION:
             raise CheckpointError(f"{path} has another format; this version reads format {FORMAT_VERSION}")
         try:

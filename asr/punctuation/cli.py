@@ -1,4 +1,4 @@
-"""`asr text`: case and punctuation of recognized words, from a network trained on cased prose."""
+"""`asr text`: case and punctuation of recognized words, with a network trained on cased prose."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ HELD_OUT_WORDS = 20_000
 
 DESCRIPTION = """\
 Case and punctuation of recognized words. The network is trained on text files
-with a cased sentence or paragraph a line, novels and conversation alike; what
-is not prose is left out. `asr export` makes of its checkpoint the .onnx file that
-apps use. The end of each file, one fiftieth, is held out.
+with a cased sentence or paragraph per line, novels as well as conversation;
+lines that are not prose are skipped. `asr export` converts its checkpoint to the
+.onnx file that apps use. The end of each file, one fiftieth, is held out.
 """
 EXAMPLES = """\
 examples:
@@ -41,10 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     commands = parser.add_subparsers(dest="what", required=True, metavar="what")
 
-    training = commands.add_parser("train", help="train the network, or go on with a training")
-    training.add_argument("text", nargs="+", type=Path, metavar="FILE", help="UTF-8, a cased sentence a line")
+    training = commands.add_parser("train", help="train the network, or continue a training")
+    training.add_argument("text", nargs="+", type=Path, metavar="FILE", help="UTF-8, one cased sentence per line")
     training.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="e.g. punctuation.pt")
-    training.add_argument("--resume", action="store_true", help="go on with the training that FILE of --output holds")
+    training.add_argument("--resume", action="store_true", help="continue the training in FILE of --output")
     training.add_argument(
         "--steps", type=int, default=DEFAULTS.steps, metavar="N", help="steps of the whole training (%(default)s)"
     )
@@ -57,11 +57,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     training.add_argument("--seed", type=int, default=DEFAULTS.seed, metavar="N", help="random seed (%(default)s)")
 
-    evaluation = commands.add_parser("evaluate", help="F1 of marks and capitals on cased text")
+    evaluation = commands.add_parser("evaluate", help="F1 of punctuation and capitals on cased text")
     evaluation.add_argument("model", type=Path, metavar="MODEL", help="an .onnx file or a checkpoint")
     evaluation.add_argument("text", nargs="+", type=Path, metavar="FILE", help="as for train")
     evaluation.add_argument(
-        "--held-out", action="store_true", help="use only the end of each file, which the training leaves out"
+        "--held-out", action="store_true", help="use only the end of each file, which training holds out"
     )
     evaluation.add_argument(
         "--utterances",
@@ -69,13 +69,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="each line is an utterance (default: the lines are one continuous text)",
     )
     evaluation.add_argument(
-        "--iwslt", action="store_true", help="the files are of the TED benchmark: a word and its mark a line, no case"
+        "--iwslt", action="store_true", help="the files are of the TED benchmark: a word and its mark per line, no case"
     )
     evaluation.add_argument(
         "--words", type=float, default=0.1, metavar="N", help="million words to read of each file (%(default)s)"
     )
 
-    showing = commands.add_parser("show", help="words with case and punctuation")
+    showing = commands.add_parser("show", help="show words with case and punctuation")
     showing.add_argument("model", type=Path, metavar="MODEL", help="an .onnx file")
     showing.add_argument("words", nargs="*", metavar="WORDS", help="utterances (default: lines of standard input)")
 
@@ -93,7 +93,7 @@ def _train(args: argparse.Namespace) -> int:
     resume = PunctuationCheckpoint.load(args.output) if args.resume else None
     _require(
         args.resume or not args.output.exists(),
-        f"{args.output} exists: go on with its training with --resume, or give another name",
+        f"{args.output} exists: continue its training with --resume, or give another name",
     )
     num_words = _num_words(args)
     console = Console(stderr=True)
@@ -121,7 +121,7 @@ def _train(args: argparse.Namespace) -> int:
                 on_scores=bar.scores,
             )
         except KeyboardInterrupt:
-            print(f"asr text: stopped; {args.output} is saved, go on with --resume", file=sys.stderr)
+            print(f"asr text: stopped; {args.output} is saved, continue with --resume", file=sys.stderr)
             return 130
     print(f"{args.output}: {len(corpus) / 1e6:.1f} M words, {len(corpus.mixed)} words of mixed case")
     return 0

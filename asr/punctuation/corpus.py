@@ -1,9 +1,9 @@
-"""Cased prose as training data: words in small letters, the mark after each and its case.
+"""Cased prose as training data: words in lower case, each with its case and the mark after it.
 
-A file holds one sentence or paragraph per line. Lines that would teach nonsense are left out: headings and
-chapter lines (no mark at the end, or all in capitals), titles of books and verse (capitals within a sentence on words
-that never have one), foreign and damaged text. Quotation marks and brackets vanish; numbers stay as they are written,
-because the numbers of a recognized text are written before this model sees it.
+A file has one sentence or paragraph per line. Lines that are bad examples are skipped: headings and chapter lines (no
+mark at the end, or all in capitals), titles of books and verse (capitals within a sentence on words that never have
+one), foreign and damaged text. Quotation marks and brackets are removed; numbers stay as they are, because at run time
+numbers are written before this model sees the text.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import numpy as np
 import numpy.typing as npt
 
 NONE, COMMA, PERIOD, QUESTION = range(4)
-"""Marks after a word, as csrc/text/punctuation.h numbers them."""
+"""Marks after a word, numbered as in csrc/text/punctuation.h."""
 LOWER, CAPITALIZED, UPPER = range(3)
-"""Cases of a word, likewise. A word of mixed case (McDonald) counts as capitalized: a list has its spelling."""
+"""Cases of a word, likewise. A word of mixed case (McDonald) counts as capitalized; a list has its spelling."""
 UNKNOWN_CASE = 3
-"""The case of a word that is capital because of its position: no training target."""
+"""The case of a word that is capitalized because of its position: not trained on."""
 
 _EXCLAMATION, _SEMICOLON, _COLON, _ELLIPSIS, _DASH = range(4, 9)
 _MARKS = {",": COMMA, ".": PERIOD, "?": QUESTION, "!": _EXCLAMATION, ";": _SEMICOLON, ":": _COLON}
@@ -53,10 +53,10 @@ Token = tuple[bool, tuple[tuple[str, int], ...], int]
 
 @dataclass(frozen=True)
 class Corpus:
-    """Words of running text, in their order."""
+    """Words of running text, in order."""
 
     vocabulary: list[str]
-    """Every spelling, in small letters."""
+    """Every word form, in lower case."""
     words: npt.NDArray[np.int32]
     """(num_words,) indices into `vocabulary`"""
     marks: npt.NDArray[np.uint8]
@@ -66,7 +66,7 @@ class Corpus:
     starts: npt.NDArray[np.int64]
     """Positions of words that begin a sentence, ascending."""
     breaks: npt.NDArray[np.int64]
-    """Positions of words before which text is missing, ascending; 0 is the first."""
+    """Positions of words before which text was skipped, ascending; the first is 0."""
     mixed: dict[str, str]
     """Spelling of words of mixed case: mcdonald -> McDonald."""
 
@@ -75,7 +75,7 @@ class Corpus:
 
 
 class CorpusReader:
-    """Collects lines; `corpus` is what they hold."""
+    """Collects lines; `corpus` returns their words."""
 
     def __init__(self) -> None:
         self._cache: dict[str, Token | None] = {}
@@ -89,7 +89,7 @@ class CorpusReader:
         return len(self._words)
 
     def add(self, line: str) -> None:
-        """Adds a line, or leaves it out and notes that text is missing there."""
+        """Adds a line, or skips it and records that text is missing there."""
         tokens = self._tokens(line)
         if tokens is None:
             self._broken = True
@@ -110,7 +110,7 @@ class CorpusReader:
                 flag = 0
 
     def missing(self) -> None:
-        """Says that the next line does not follow the one before."""
+        """Records that the next line does not follow the previous one."""
         self._broken = True
 
     def _tokens(self, line: str) -> list[Token] | None:
@@ -135,11 +135,9 @@ class CorpusReader:
         return tokens if _is_prose(tokens) else None
 
     def corpus(self) -> Corpus:
-        """Raises ValueError where there is no prose."""
+        """Raises ValueError if there is no prose."""
         if not self._words:
-            raise ValueError(
-                "there is no prose in it: a line must be a sentence or paragraph that ends in a punctuation mark"
-            )
+            raise ValueError("it has no prose: a line must be a sentence or paragraph that ends in a punctuation mark")
         words = np.frombuffer(self._words, np.int32).copy()
         codes = np.frombuffer(bytes(self._codes), np.uint8)
         flags = np.frombuffer(bytes(self._flags), np.uint8)
@@ -151,7 +149,7 @@ class CorpusReader:
         return Corpus(vocabulary, words, marks, cases, np.flatnonzero(begins), np.flatnonzero(flags & _BREAK), mixed)
 
     def _mixed_forms(self, words: npt.NDArray[np.int32], size: int) -> dict[str, str]:
-        """Spellings of mixed case that are the usual one of their word."""
+        """Spellings of mixed case that are the usual spelling of their word."""
         total = np.bincount(words, minlength=size)
         mixed = {}
         for word, forms in self._mixed.items():
@@ -162,13 +160,13 @@ class CorpusReader:
 
 
 MIN_MIXED = 5
-"""Times a spelling of mixed case must occur."""
+"""Minimum count of a spelling of mixed case."""
 MIN_UPPER = 0.2
-"""Share of a word's occurrences that must be all in capitals; below it, capitals are emphasis."""
+"""Minimum share of a word's occurrences in all capitals; below it, capitals are emphasis."""
 
 
 def _parse(piece: str) -> Token | None:
-    """Takes a token between spaces apart; None where it is no English."""
+    """Splits a whitespace-separated token; None if it is not English."""
     quoted = False
     while piece and piece[0] in _OPENING and piece.lower().rstrip(",.?!;:") not in _ELIDED:
         quoted |= piece[0] in "\"'("
@@ -219,7 +217,7 @@ def _is_prose(tokens: Sequence[Token]) -> bool:
     if not tokens or tokens[-1][2] == NONE:
         return False
     num_words = num_upper = odd = 0
-    fresh = True  # where a capital is not evidence
+    fresh = True  # at the start of a sentence, where a capital is not evidence
     for quoted, words, mark in tokens:
         for word, case in words:
             num_words += 1
@@ -239,7 +237,7 @@ def _labels(
     vocabulary: list[str],
     mixed: dict[str, str],
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
-    """The marks that are written, and the cases that a word has by itself."""
+    """The marks that are written, and the cases that words have regardless of position."""
     following = np.append(cases[1:], LOWER)
     followed_small = (following == LOWER) & np.append((flags[1:] & _LINE) == 0, False)
     out = marks.copy()
@@ -247,7 +245,7 @@ def _labels(
     out[pause & followed_small] = COMMA
     out[pause & ~followed_small] = PERIOD
     out[(marks == _SEMICOLON) | (marks == _COLON) | (marks == _DASH)] = COMMA
-    out[(marks == PERIOD) & followed_small] = NONE  # an abbreviation
+    out[(marks == PERIOD) & followed_small] = NONE  # after an abbreviation
     line_ends = np.append((flags[1:] & _LINE) != 0, True)
     out[line_ends & (marks == _COLON)] = PERIOD
 
@@ -267,7 +265,7 @@ def _labels(
 
 
 HELD_OUT = 0.02
-"""Share of a file, its end, that training leaves out."""
+"""Share of a file, at its end, that is held out of training."""
 
 
 def read(
@@ -277,10 +275,10 @@ def read(
     reader: CorpusReader | None = None,
     apart: bool = False,
 ) -> CorpusReader:
-    """Adds the text of a file to `reader`, at most about `max_words` words of it, in blocks from all over the part.
+    """Adds text of a file to `reader`, at most about `max_words` words, in blocks from the whole part.
 
-    part: where it begins and ends, in shares of the file. apart: no line goes on with the one before.
-    Raises OSError where the file cannot be read.
+    part: begin and end, as shares of the file. apart: lines do not continue the previous line.
+    Raises OSError if the file cannot be read.
     """
     reader = CorpusReader() if reader is None else reader
     before = len(reader)
@@ -295,10 +293,10 @@ def read(
 
 
 def _lines(path: Path, max_words: int, part: tuple[float, float]) -> Iterator[str | None]:
-    """Lines of a file; None where some are left out, so that what is read is spread over the file."""
+    """Lines of a file; None where some are skipped, so that the lines read are spread over the file."""
     low, high = (round(share * path.stat().st_size) for share in part)
     num_blocks = max(1, (high - low) // _BLOCK)
-    wanted = min(num_blocks, max_words * 7 // _BLOCK + 1)  # 5.7 bytes a word, and lines that are left out
+    wanted = min(num_blocks, max_words * 7 // _BLOCK + 1)  # 5.7 bytes per word, and skipped lines
     with open(path, "rb") as file:
         for i in range(wanted):
             start = low + i * num_blocks // wanted * _BLOCK

@@ -16,7 +16,7 @@ from asr.punctuation.corpus import CAPITALIZED, COMMA, LOWER, NONE, PERIOD, QUES
 from asr.runtime.punctuation import Answer, PunctuationNetwork
 
 WINDOW = 256
-"""Words that are asked for at a time."""
+"""Words per call of the network."""
 MARKS = {COMMA: "comma", PERIOD: "period", QUESTION: "question"}
 
 
@@ -51,15 +51,15 @@ class Scores:
     num_words: int = 0
     marks: dict[str, F1] = field(default_factory=lambda: {name: F1() for name in (*MARKS.values(), "all marks")})
     capitals: F1 = field(default_factory=F1)
-    """Scores of words with capitals, as they are shown; words of unknown case are left out."""
+    """Scores of shown capitals; words of unknown case are skipped."""
     num_mark_errors: int = 0
     num_marks: int = 0
     """Words with a mark in the reference or in the answer."""
 
     @property
     def mark_error_rate(self) -> float:
-        """Punctuation error rate of LibriSpeech-PC (Meister et al. 2023): wrong, missing and extra marks over those and
-        the right ones."""
+        """Punctuation error rate of LibriSpeech-PC (Meister et al. 2023): wrong, missing and extra marks, divided by
+        the number of these and the correct ones."""
         return self.num_mark_errors / max(self.num_marks, 1)
 
     def add(self, found: Labels, expected: Labels) -> None:
@@ -85,17 +85,17 @@ class Scores:
 class Labels:
     marks: npt.NDArray[np.int64]
     cases: npt.NDArray[np.int64]
-    """Case as it is shown: the first word of a sentence is capitalized."""
+    """Case as shown: the first word of a sentence is capitalized."""
 
 
 def evaluate(model: PunctuationNetwork, corpus: Corpus, max_words: int = 1 << 40) -> Scores:
-    """Scores over running text, whose sentences follow each other without an end between them, pauses unknown."""
+    """Scores over running text without an end between sentences; pauses are unknown."""
     scores = Scores()
     at_starts = np.zeros(len(corpus), bool)
     at_starts[corpus.starts] = True
     for part, answer in _answers(model, corpus):
         marks, cases = corpus.marks[part].astype(np.int64), corpus.cases[part].astype(np.int64)
-        # At the beginning of a sentence a capital is right whatever the word.
+        # At the beginning of a sentence any word is capitalized.
         cases = np.where((cases == UNKNOWN_CASE) & at_starts[part], CAPITALIZED, cases)
         words = [corpus.vocabulary[i] for i in corpus.words[part]]
         scores.add(shown(answer, words), Labels(marks, cases))
@@ -105,9 +105,9 @@ def evaluate(model: PunctuationNetwork, corpus: Corpus, max_words: int = 1 << 40
 
 
 def tune(model: PunctuationNetwork, corpora: Sequence[Corpus]) -> float:
-    """The offset of the logit of no mark with the best mean F1 of all marks over the corpora.
+    """The offset of the logit of no mark that gives the best mean F1 of all marks over the corpora.
 
-    The likeliest answer by itself misses more marks than it makes up, because most words have none.
+    The most likely answer misses more marks than it adds, because most words have none.
     """
     f1 = np.zeros(len(NONE_OFFSETS))
     for corpus in corpora:
@@ -123,13 +123,14 @@ def tune(model: PunctuationNetwork, corpora: Sequence[Corpus]) -> float:
 
 
 NONE_OFFSETS = (0.0, 0.15, 0.3, 0.45, 0.6)
-"""Text without pauses would take up to 1.05; where pauses are known, more than 0.6 makes up commas and wins nothing."""
+"""Text without pauses would use up to 1.05; with known pauses, more than 0.6 only adds wrong commas."""
 
 
 def read_iwslt(path: Path) -> Corpus:
     """A file of the TED punctuation benchmark (IWSLT 2011): a word and O, COMMA, PERIOD or QUESTION a line, no case.
 
-    Joins what it parts (do n't) and parts what it joins (avant-garde), as recognized words are. ValueError for others.
+    Joins split words (do n't) and splits joined ones (avant-garde), to match recognized words. Raises ValueError for
+    other formats.
     """
     names = {"O": NONE, "COMMA": COMMA, "PERIOD": PERIOD, "QUESTION": QUESTION}
     words: list[str] = []
@@ -138,7 +139,7 @@ def read_iwslt(path: Path) -> Corpus:
         fields = line.split()
         if not fields:
             continue
-        if len(fields) == 1:  # a mark alone belongs to the word before
+        if len(fields) == 1:  # a mark alone belongs to the previous word
             fields.insert(0, "")
         if len(fields) != 2 or fields[1] not in names:
             raise ValueError(f"{path}, line {number}: {line!r:.60} is not a word and one of {', '.join(names)}")
@@ -171,17 +172,17 @@ def shown(answer: Answer, words: Sequence[str]) -> Labels:
 
 
 def _answers(model: PunctuationNetwork, corpus: Corpus) -> Iterator[tuple[slice, Answer]]:
-    """Answers to each part of a corpus that no text is missing from, and where it lies."""
+    """Answers for each contiguous part of a corpus, and its position."""
     for start, stop in pairwise((*corpus.breaks.tolist(), len(corpus))):
         yield slice(start, stop), answer_running(model, [corpus.vocabulary[i] for i in corpus.words[start:stop]])
 
 
 def answer_running(model: PunctuationNetwork, words: Sequence[str]) -> Answer:
-    """Answers for a text of any length, in windows; the same as for all of it at once."""
+    """Answers for a text of any length, in windows; equal to those for the whole text at once."""
     marks, cases = [], []
     for start in range(0, len(words), WINDOW):
         stop = min(start + WINDOW, len(words))
-        # One more before, for the unit before the first word.
+        # One more word before, for the unit before the first word.
         first = max(0, start - model.left_context - 1)
         last = min(stop + model.look_ahead, len(words))
         answer = model.answer(words[first:last], continues=None if first else False, complete=last == len(words))

@@ -1,8 +1,8 @@
-"""The network that gives words case and punctuation: a Transformer with limited look-ahead, counted in words.
+"""The punctuation network: a Transformer with a limited look-ahead, counted in words.
 
-In layer i a word attends to the `look_ahead[i]` words after it and the `left_context` words before it, so the answer
+In layer i a word attends to the `look_ahead[i]` words after it and the `left_context` words before it. So the answer
 for a word depends on sum(look_ahead) words after it and layers * left_context words before it, in a text of any length.
-That makes it streaming: an answer with this many words after it never changes.
+This makes the network streaming: an answer with that many words after it never changes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class PunctuatorConfig:
     dim: int = 128
     num_heads: int = 4
     look_ahead: tuple[int, ...] = (2, 2, 0)
-    """Words after a word that each layer attends to; a layer for each number."""
+    """Words after a word that each layer attends to; one number per layer."""
     left_context: int = 16
     """Words before a word that each layer attends to."""
     ff_dim: int = 512
@@ -90,7 +90,7 @@ class Punctuator(nn.Module, PunctuationNetwork):
         Args:
             features: (N, T, NUM_WORD_FEATURES) int64, rows of the table, of asr._core.word_features.
             pauses: (N, T) int64, classes of the pause before each unit.
-            segments: (N, T) int64; units see those of their own segment only.
+            segments: (N, T) int64; units attend only to their own segment.
         Returns:
             Logits of the mark after each unit, (N, T, NUM_MARKS), and of its case, (N, T, NUM_CASES).
         """
@@ -108,7 +108,7 @@ class Punctuator(nn.Module, PunctuationNetwork):
         return logits[..., :NUM_MARKS], logits[..., NUM_MARKS:]
 
     def probabilities(self, features: Tensor, pauses: Tensor, num_units: Tensor) -> tuple[Tensor, Tensor]:
-        """The same of N texts of `num_units` (N,) int64 units each, padded with anything, as probabilities."""
+        """The same for N texts of `num_units` (N,) int64 units each, with any padding, as probabilities."""
         segments = length_mask(num_units, features.shape[1]).long()
         marks, cases = self(features, pauses, segments)
         return marks.float().softmax(-1), cases.float().softmax(-1)
@@ -120,6 +120,6 @@ class Punctuator(nn.Module, PunctuationNetwork):
 
 
 def _distances(num_units: int, device: torch.device) -> Tensor:
-    """(T, T): how far the key (column) is after the query (row)."""
+    """(T, T): the distance from the query (row) to the key (column)."""
     unit = torch.arange(num_units, device=device)
     return unit[None, :] - unit[:, None]

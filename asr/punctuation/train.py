@@ -1,4 +1,4 @@
-"""Training of the network for case and punctuation."""
+"""Training of the punctuation network."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from asr.training.optim import WeightAverage, build_optimizer
 from asr.training.short import Report, TrainOptions
 
 CASE_WEIGHT = 0.5
-"""Weight of the loss of cases against that of marks, which are harder."""
+"""Weight of the loss of cases, relative to that of marks, which are harder."""
 AVERAGE_DECAY = 0.998
 WARMUP_STEPS = 200
 REPORT_EVERY = 20
-"""Steps between two reports, after the first of them."""
+"""Steps between two reports, after the first ones."""
 DEFAULTS = TrainOptions(steps=4000, rows=128, length=64, lr=3e-3, save_every=500)
 
 
@@ -42,11 +42,11 @@ def train(
     on_step: Callable[[Report], object] = lambda report: None,
     on_scores: Callable[[int, str, Scores], object] = lambda step, name, scores: None,
 ) -> PunctuationCheckpoint:
-    """Trains, or goes on with `resume`, and writes the checkpoint to `path`: every so often, at the end, on Ctrl-C.
+    """Trains, or continues `resume`, and writes the checkpoint to `path`: periodically, at the end, and on Ctrl-C.
 
     It ends after `options.steps` or `minutes`, both over all its sessions, and its schedule ends there.
 
-    Raises KeyboardInterrupt after Ctrl-C, when the checkpoint is written.
+    Raises KeyboardInterrupt after Ctrl-C, once the checkpoint is written.
     """
     torch.manual_seed(options.seed)
     model = Punctuator(config)
@@ -88,7 +88,7 @@ def train(
             while share() < 1.0:
                 batch = following.result()
                 following = pool.submit(maker, step + 1, options.rows, options.length)
-                # Linear warm-up, then linear decay to zero by the share of the training that is done.
+                # Linear warm-up, then linear decay to zero by the completed share of the training.
                 rate = options.lr * min((step + 1) / warmup, 1.0 - share())
                 for group in optimizer.param_groups:
                     group["lr"] = rate
@@ -101,7 +101,7 @@ def train(
                 step += 1
                 losses.append(loss.detach())
                 num_words += int((batch.marks != IGNORED).sum())
-                if step % REPORT_EVERY == 0 or step < REPORT_EVERY:  # at once, so that the time left is known soon
+                if step % REPORT_EVERY == 0 or step < REPORT_EVERY:  # early, to show the remaining time soon
                     now = time.monotonic()
                     mean = float(torch.stack(losses).mean())
                     on_step(Report(step, share(), mean, num_words / (now - since)))
@@ -122,7 +122,8 @@ def train(
 
 
 def batch_loss(model: Punctuator, batch: Batch) -> Tensor:
-    """Cross entropy of marks and, weighted, of cases; in bfloat16 where the network allows it."""
+    """Cross entropy of marks plus the weighted one of cases; in bfloat16 if the network allows it."""
+
     with torch.autocast("cpu", torch.bfloat16):
         marks, cases = model(
             torch.from_numpy(batch.features).long(),

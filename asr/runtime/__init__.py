@@ -1,1 +1,1 @@
-"""The ONNX model as apps run it: metadata, sessions, caches, search. No PyTorch."""
+"""The ONNX model at run time: metadata, sessions, caches, search. No PyTorch."""

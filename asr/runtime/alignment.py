@@ -1,4 +1,4 @@
-"""Forced alignment: the frames of each token of a known sentence, as CTC has them. Imports no PyTorch."""
+"""Forced alignment: the frames of each token of a known sentence, from CTC. Imports no PyTorch."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from asr.tokenizer import BLANK_ID
 
 
 def align_tokens(log_probs: npt.NDArray[np.float32], ids: Sequence[int]) -> Hypothesis:
-    """The likeliest alignment (Viterbi) of the tokens `ids` to log_probs (T, V), with the frames and the confidence of
-    each. Raises ValueError for no tokens, and for more than fit into the frames."""
+    """The most likely alignment (Viterbi) of the tokens `ids` to log_probs (T, V), with the frames and the confidence
+    of each token. Raises ValueError for no tokens, or more than fit into the frames."""
     num_needed = len(ids) + sum(a == b for a, b in pairwise(ids))
     if not 1 <= num_needed <= len(log_probs):
-        raise ValueError(f"{len(ids)} tokens need {num_needed} frames, and at least 1; there are {len(log_probs)}")
-    # States: blank, token, blank, token, ..., blank. A token is reached from itself, the blank before it and, if that
-    # is another one, the token before it.
+        raise ValueError(f"{len(ids)} tokens need at least {max(num_needed, 1)} frames; there are {len(log_probs)}")
+    # States: blank, token, blank, token, ..., blank. A token is reached from itself, from the blank before it and, if
+    # the previous token differs, from that token.
     states = np.full(2 * len(ids) + 1, BLANK_ID)
     states[1::2] = ids
     skips = np.append([False, False], states[2:] != states[:-2]) & (states != BLANK_ID)
     emitted = log_probs[:, states].astype(np.float64)
     best = np.full(len(states), -np.inf)
     best[:2] = emitted[0, :2]
-    steps = np.zeros(emitted.shape, np.int64)  # by how many states the best path to each has just advanced
+    steps = np.zeros(emitted.shape, np.int64)  # number of states that the best path to each has just advanced
     for frame in range(1, len(emitted)):
         entered = np.stack(
             [best, np.append(-np.inf, best[:-1]), np.where(skips, np.append([-np.inf] * 2, best)[:-2], -np.inf)]

@@ -1,6 +1,6 @@
-"""`asr inspect`: what a model file holds, for people and for programs, and whether it works.
+"""`asr inspect`: shows the contents of a model file, for people or programs, and checks that it works.
 
-The file format is described in docs/reference/onnx.md. Imports no PyTorch.
+docs/reference/onnx.md describes the file format. Imports no PyTorch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from asr.text import printable
 from asr.tokenizer import SOS_EOS_ID
 
 MAX_CHECKED = 128
-"""Encoder frames: the check takes no longer a chunk or left context, whatever a file asks for."""
+"""Encoder frames: the check limits chunk and left context to this, whatever a file states."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,15 +43,15 @@ def run(args: argparse.Namespace) -> int:
     except RecursionError as error:
         raise ModelError(f"{path} is damaged: its metadata nests too deep; {EXPORT_AGAIN}") from error
     encoding = sys.stdout.encoding or "utf-8"
-    print(text.encode(encoding, "backslashreplace").decode(encoding))  # the tokens may be of any script
+    print(text.encode(encoding, "backslashreplace").decode(encoding))  # tokens may be in any script
     return 0
 
 
 def check(model: OnnxModel) -> None:
     """Runs both graphs on silence.
 
-    Raises ModelError, naming the file, where a graph does not open or run, gives what is not the
-    logarithm of probabilities, or wants features that no runtime computes.
+    Raises ModelError, with the name of the file, if a graph cannot be opened or run, its outputs are not logarithms of
+    probabilities, or it needs features that no runtime computes.
     """
     meta = model.metadata
     try:
@@ -62,7 +62,7 @@ def check(model: OnnxModel) -> None:
     num_frames = meta.subsampling * num_new + meta.feature_overlap
     features = np.full((1, num_frames, meta.num_mel_bins), LOG_FLOOR, np.float32)
     cache = model.init_cache(1, min(meta.default_left_context, MAX_CHECKED))
-    for _ in range(2):  # the second sees what the first has left in the cache
+    for _ in range(2):  # the second run uses the cache of the first
         output = model.step(features, np.array([num_frames], np.int64), cache)
         encoder_out, new_cache = output.encoder_out, output.cache
         heads = [array for array in (output.log_probs, output.phone_log_probs) if array is not None]
@@ -78,7 +78,7 @@ def check(model: OnnxModel) -> None:
         _require(model, finite, "a step on silence gives values that are not finite")
         for state, before, after in zip(meta.state_tensors, cache, new_cache, strict=True):
             kept = after.size > 0 and np.array_equal(before, after)
-            _require(model, not kept, f"its step leaves the state {state.name} as it was")
+            _require(model, not kept, f"its step does not change the state {state.name}")
         cache = new_cache
     if model.has_decoder:
         scores = model.score([[], [meta.vocab_size - 1]], encoder_out[0])
@@ -90,7 +90,7 @@ def check(model: OnnxModel) -> None:
 
 
 def contents(model: OnnxModel) -> dict[str, Any]:
-    """Contents of the file without its weights, for JSON; sizes in bytes, encoder frames of 40 ms."""
+    """Contents of the file without its weights, for JSON; sizes are in bytes and encoder frames of 40 ms."""
     meta = model.metadata
     described: dict[str, Any] = {
         "path": str(model.path),
@@ -114,7 +114,7 @@ def _nodes(signature: Signature) -> dict[str, Any]:
 
 
 def summary(model: OnnxModel) -> str:
-    """The same for people, a few lines."""
+    """The contents of the file for people, in a few lines."""
     meta = model.metadata
     size = model.path.stat().st_size / 1e6
     kept, more = (_num_state_bytes(meta, meta.default_left_context + number) for number in (0, 1))
@@ -125,7 +125,7 @@ def summary(model: OnnxModel) -> str:
         "file": f"{size:.1f} MB, format {model.format_version}, opset {ONNX_OPSET}, quantization {meta.quantization}, "
         f"license {meta.license or 'not stated'}, language {meta.language or 'not stated'}",
         "encoder": f"{meta.num_layers} layers, width {meta.dim}; a stream's cache takes "
-        f"{kept / 1e3:.0f} kB ({(more - kept) / 1e3:.1f} kB a frame of left context)",
+        f"{kept / 1e3:.0f} kB ({(more - kept) / 1e3:.1f} kB per frame of left context)",
         "latency": f"any chunk that is a multiple of {ENCODER_FRAME_MS} ms, by default {chunk_ms} ms and {left_ms} ms "
         f"of left context; trained on chunks of {_flat(trained_on or 'unknown size')} frames",
         "tokens": f"{meta.vocab_size}: {_some(meta.tokens)}",
@@ -149,7 +149,7 @@ def summary(model: OnnxModel) -> str:
 
 
 def _num_state_bytes(metadata: ModelMetadata, left_context: int) -> int:
-    """Of one stream."""
+    """Bytes of the states of one stream."""
     states = metadata.state_tensors
     return sum(math.prod(state.shape(1, left_context)) * np.dtype(state.dtype).itemsize for state in states)
 

@@ -1,8 +1,8 @@
-"""Search by the attention decoder, token by token: alone, or jointly with CTC.
+"""Token-by-token search with the attention decoder, alone or jointly with CTC.
 
-Joint CTC/attention decoding is that of Watanabe et al. 2017, "Hybrid CTC/attention architecture for end-to-end speech
-recognition": each hypothesis counts the probability that CTC gives to all sentences that begin with it (the prefix
-probability) and the decoder's. It needs no language model, no lexicon and no length normalization. Imports no PyTorch.
+Joint CTC/attention decoding follows Watanabe et al. 2017, "Hybrid CTC/attention architecture for end-to-end speech
+recognition": the score of a hypothesis combines the decoder's with CTC's probability of all sentences that begin with
+it (prefix probability). It needs no language model, lexicon or length normalization. Imports no PyTorch.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import numpy.typing as npt
 from asr.tokenizer import BLANK_ID, SOS_EOS_ID, UNK_ID
 
 JOINT_CTC_WEIGHT = 0.3
-"""Weight of CTC against the decoder; tuned for the bundled models on 60 utterances of `dev`."""
+"""Weight of CTC relative to the decoder; tuned for the bundled models on 60 utterances of `dev`."""
 JOINT_BEAM_SIZE = 8
 JOINT_BEAM_THRESHOLD = 8.0
-"""Nats below the best of its length at which a hypothesis is dropped."""
+"""A hypothesis is dropped if it is this many nats below the best of its length."""
 MIN_LOG_PROB = -200.0
-"""Floor of the log-probability of a token in a frame: below it, sums over frames would lose their precision."""
+"""Floor of a token's log-probability in a frame: below it, sums over frames would lose their precision."""
 
 FloatArray = npt.NDArray[np.float32]
 DoubleArray = npt.NDArray[np.float64]
@@ -29,10 +29,10 @@ IntArray = npt.NDArray[np.int64]
 
 
 class StepDecoder(Protocol):
-    """`asr.runtime.onnx_decoder.OnnxDecoder`, or the same in PyTorch."""
+    """The interface of `asr.runtime.onnx_decoder.OnnxDecoder`, also for PyTorch."""
 
     def begin(self, encoder_out: FloatArray) -> Any:
-        """The cache before the first token, of one hypothesis. encoder_out: (T, dim) float32."""
+        """The cache before the first token, for one hypothesis. encoder_out: (T, dim) float32."""
         ...
 
     def step(self, tokens: IntArray, cache: Any) -> tuple[FloatArray, Any]:
@@ -41,11 +41,11 @@ class StepDecoder(Protocol):
 
 
 class DecodedTokens(NamedTuple):
-    """A whole sentence that a search has found."""
+    """A complete sentence found by a search."""
 
     tokens: list[int]
     score: float
-    """ctc_weight * CTC + (1 - ctc_weight) * decoder; of the decoder alone, a token's mean"""
+    """ctc_weight * CTC + (1 - ctc_weight) * decoder; for the decoder alone, the mean per token"""
     ctc_log_prob: float
     decoder_log_prob: float
 
@@ -57,14 +57,14 @@ def joint_search(
     ctc_weight: float = JOINT_CTC_WEIGHT,
     beam_size: int = JOINT_BEAM_SIZE,
 ) -> list[DecodedTokens]:
-    """The sentences that an utterance may be, best first; at least one, at most `beam_size`.
+    """Hypotheses of an utterance, best first; at least one, at most `beam_size`.
 
     Args:
-        log_probs: (T, V) float32 of CTC.
-        encoder_out: (T, dim) float32 of the same frames.
-        ctc_weight: of CTC against the decoder, in [0, 1]. With 0 this is attention beam search, and a sentence's
-            score is divided by its tokens, its end included: the decoder's sum alone prefers short sentences.
-    Raises ValueError for a weight or beam outside its range.
+        log_probs: (T, V) float32, of CTC.
+        encoder_out: (T, dim) float32, of the same frames.
+        ctc_weight: weight of CTC relative to the decoder, in [0, 1]. With 0 this is attention beam search, and a score
+            is divided by the number of tokens including the end, because the decoder's sum prefers short sentences.
+    Raises ValueError for a weight or beam out of range.
     """
     if not 0 <= ctc_weight <= 1 or beam_size < 1:
         raise ValueError(f"ctc_weight {ctc_weight} must be in [0, 1], beam_size {beam_size} at least 1")
@@ -84,7 +84,7 @@ def joint_search(
         ]
         finished = sorted(finished, key=lambda sentence: -sentence.score)[:beam_size]
         prefix = ctc.extensions(state, tokens[:, -1])
-        fits = np.isfinite(prefix)  # more tokens than frames have no times
+        fits = np.isfinite(prefix)  # false for more tokens than frames
         total = np.where(fits, (1 - ctc_weight) * decoder_score + ctc_weight * np.where(fits, prefix, 0.0), -np.inf)
         total[:, [BLANK_ID, UNK_ID, SOS_EOS_ID]] = -np.inf
         best = np.argsort(-total, axis=None, kind="stable")[:beam_size]
@@ -102,24 +102,24 @@ def _is_over(finished: Sequence[DecodedTokens], best: float, ctc_weight: float, 
     """Whether no longer sentence can win: `best` is the score of the best hypothesis of `length` + 1 tokens."""
     if not finished:
         return False
-    # More tokens only lower a score. With the decoder alone they may raise the mean: a certain end is allowed for.
+    # More tokens only lower a score. With the decoder alone they may raise the mean: assume a certain end.
     return finished[0].score >= (best if ctc_weight else best / (length + 2))
 
 
 class CtcState(NamedTuple):
-    """Log-probability that the first t frames, t = 0 to T, are a hypothesis; (N, T + 1) each."""
+    """Log-probability that the first t frames, t = 0 to T, are exactly the hypothesis; (N, T + 1) each."""
 
     in_token: DoubleArray
-    """and that the last of them is its last token"""
+    """paths that end with its last token"""
     in_blank: DoubleArray
-    """and that the last of them is a blank"""
+    """paths that end with a blank"""
 
 
 class CtcPrefixScorer:
-    """CTC's probability of all sentences that begin with a hypothesis, for many hypotheses at once.
+    """CTC's prefix probability (of all sentences that begin with a hypothesis), for many hypotheses at once.
 
-    The recursion over frames is a sum of products, x[t + 1] = (x[t] + y[t]) p[t]. Divided by the product of p it is a
-    running sum, which numpy computes in the logarithmic domain.
+    The recursion over frames has the form x[t + 1] = (x[t] + y[t]) p[t]. Divided by the product of p, it is a running
+    sum, which NumPy computes in the log domain.
     """
 
     def __init__(self, log_probs: FloatArray) -> None:
@@ -128,18 +128,18 @@ class CtcPrefixScorer:
         self._probs = np.exp(self._log_probs)
 
     def begin(self) -> CtcState:
-        """State of the empty hypothesis."""
+        """The state of the empty hypothesis."""
         blanks = np.concatenate([[0.0], self._log_probs[:, BLANK_ID].cumsum()])[None]
         return CtcState(np.full_like(blanks, -np.inf), blanks)
 
     def end(self, state: CtcState) -> DoubleArray:
-        """(N,) log-probability that hypotheses are the whole sentence."""
+        """(N,) log-probability that each hypothesis is the complete sentence."""
         return np.logaddexp(state.in_token[:, -1], state.in_blank[:, -1])
 
     def extensions(self, state: CtcState, last: IntArray) -> DoubleArray:
-        """(N, V) log-probability of all sentences that begin with a hypothesis and each token.
+        """(N, V) log-probability of all sentences that begin with a hypothesis followed by each token.
 
-        last: (N,) last token of each hypothesis, which CTC repeats only after a blank.
+        last: (N,) last token of each hypothesis; CTC needs a blank before it can be repeated.
         """
         before = np.logaddexp(state.in_token, state.in_blank)[:, :-1]
         result = _log_product(before, self._probs)
@@ -149,7 +149,7 @@ class CtcPrefixScorer:
         return result
 
     def extend(self, state: CtcState, rows: IntArray, last: IntArray, tokens: IntArray) -> CtcState:
-        """The hypotheses `rows` (M,), whose last tokens are `last`, with one more token each."""
+        """The hypotheses `rows` (M,), whose last tokens are `last`, each extended by one token."""
         in_token, in_blank = (part[rows, :-1] for part in state)
         before = np.where((last == tokens)[:, None], in_blank, np.logaddexp(in_token, in_blank))
         in_token = _running(before, self._log_probs[:, tokens].T)
@@ -165,7 +165,7 @@ def _log_product(log_weights: DoubleArray, probs: DoubleArray) -> DoubleArray:
 
 
 def _running(added: DoubleArray, log_probs: DoubleArray) -> DoubleArray:
-    """x[0] = 0, x[t + 1] = (x[t] + added[t]) p[t] in the logarithmic domain: (N, T) twice -> (N, T + 1)"""
+    """x[0] = 0, x[t + 1] = (x[t] + added[t]) p[t] in the log domain: (N, T) twice -> (N, T + 1)"""
     product = log_probs.cumsum(axis=1)
     sums = np.logaddexp.accumulate(added - (product - log_probs), axis=1)
     return np.concatenate([np.full((len(added), 1), -np.inf), sums + product], axis=1)

@@ -1,8 +1,8 @@
-"""Metadata of an exported model: the one schema that export writes and every runtime reads.
+"""Metadata of an exported model: the schema that export writes and every runtime reads.
 
-All of it lies in the `metadata_props` of the .onnx file (the "custom metadata map" of ONNX Runtime, in every
-language), as flat strings: numbers in decimal, truth values as `true` and `false`, tokens one a line, objects
-as JSON, the decoder's graph as base64. So one file is all an app needs.
+It is in the `metadata_props` of the .onnx file (the "custom metadata map" of ONNX Runtime in every language), as flat
+strings: numbers in decimal, booleans as `true` and `false`, tokens one per line, objects as JSON, the decoder's graph
+as base64. So one file is all that an app needs.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ SINCE = {
     "num_decoder_layers": 3,
     **dict.fromkeys(("states", "language", "decoder_units", *CALIBRATION), 4),
 }
-"""Versions that brought a key. Older files have no phones, a decoder that makes no steps, three states of known names,
-and the calibration of the bundled models. Their language is guessed from their letters."""
+"""Format version that introduced each key. Older files have no phones, a decoder without steps, three states of known
+names, and the calibration of the bundled models. Their language is guessed from their tokens."""
 QUANTIZATIONS = ("none", "int8")
 DECODER_UNITS = ("tokens",)
 
-EXPORT_AGAIN = "get the file anew, or write it again with `asr export`"
-"""The way out of a file that cannot be used."""
+EXPORT_AGAIN = "get the file again, or write it again with `asr export`"
+"""What to do with a file that cannot be used."""
 
 
 class MetadataError(ValueError):
-    """Metadata that is missing, damaged or of another version."""
+    """Metadata is missing, damaged or of another version."""
 
 
 def _calibration(key: str) -> tuple[float, ...]:
@@ -64,7 +64,7 @@ def _calibration(key: str) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class ModelMetadata:
-    """Everything a runtime must know beyond the graph; sizes in encoder frames of 40 ms."""
+    """Everything that a runtime must know besides the graph; sizes are in encoder frames of 40 ms."""
 
     tokens: tuple[str, ...]
     """Spelling of every token id: 0 is the CTC blank; "▁" marks the beginning of a word (see asr.text)."""
@@ -73,54 +73,53 @@ class ModelMetadata:
     dim: int
     """Width of the encoder: the last axis of `encoder_out`."""
     states: tuple[str, ...] = ()
-    """The tensors that the encoder keeps of a stream between two steps, each as `StateTensor` takes it: name, type,
-    and sizes, N for the batch and C for the left context. Empty: `former_states`, which files had before version 4."""
+    """The tensors that a stream carries between encoder steps, each in the form of `StateTensor`: name, type, and
+    sizes, with N for the batch and C for the left context. Empty: `former_states`, as in files before version 4."""
     default_chunk_size: int = 16
     default_left_context: int = 64
     phones: tuple[str, ...] = ()
-    """Names of the phones of `phone_log_probs`, whose token ids are 0 for the CTC blank, 1 + 2i for phone i at the
-    beginning of a word, and 2 + 2i for phone i inside one; empty for a model that writes no phones."""
+    """Names of the phones of `phone_log_probs`. Its token ids are 0 for the CTC blank, 1 + 2i for phone i at the
+    beginning of a word, and 2 + 2i for phone i inside a word. Empty for a model without phones."""
     rescore_ctc_weight: float = 0.7
-    """A hypothesis is worth weight * its CTC log-probability + (1 - weight) * its decoder score. Tuned for the bundled
-    models on `dev`, as asr.runtime.search.LmWeights."""
+    """The score of a hypothesis is weight * CTC log-probability + (1 - weight) * decoder score. Tuned for the bundled
+    models on `dev`, like asr.runtime.search.LmWeights."""
     quantization: str = "none"
     """none | int8"""
     batch_invariant: bool = True
-    """Whether a stream's numbers are the same alone and in a batch. Where the key is missing: unless quantized, as
-    activations once had one scale for a whole batch."""
+    """Whether a stream's numbers do not depend on its batch. Without the key: true unless quantized, because
+    activations once had one scale for the whole batch."""
     license: str = ""
-    """SPDX identifier of the weights' license; empty when none is stated."""
+    """SPDX identifier of the weights' license; empty if not stated."""
     language: str = ""
-    """What the model writes, as a BCP 47 code such as "en" or "de-CH"; empty when it is not stated."""
+    """Language of the model, a BCP 47 code such as "en" or "de-CH"; empty if not stated."""
     confidence_with_lm: tuple[float, ...] = _calibration("confidence_with_lm")
-    """bias, least, mean: the log odds of a word being right are bias + least * its least certain token + mean * the
-    mean of its tokens. This and the next six are described in csrc/calibration.h; by default those of the bundled
-    models."""
+    """bias, least, mean: the log odds that a word is right are bias + least * its least certain token + mean * the mean
+    of its tokens. csrc/calibration.h describes this and the next six; the defaults are those of the bundled models."""
     confidence_without_lm: tuple[float, ...] = _calibration("confidence_without_lm")
     confidence_with_phones: tuple[float, ...] = _calibration("confidence_with_phones")
     confidence_with_posteriors: tuple[float, ...] = _calibration("confidence_with_posteriors")
-    """bias, least, mean, posterior: the last times the log odds of the word's posterior are added."""
+    """bias, least, mean, posterior: the latter is the factor of the log odds of the word's posterior."""
     endpoint_with_punctuation: tuple[float, ...] = _calibration("endpoint_with_punctuation")
     """base_s, per_nat_s, per_log_odds_s, few_words_s, per_pause: the silence that ends an utterance."""
     endpoint_without_punctuation: tuple[float, ...] = _calibration("endpoint_without_punctuation")
     lm_weights: tuple[float, ...] = _calibration("lm_weights")
     """Defaults of the options lm_weight, lm_word_bonus, lm_oov_penalty, lm_prior_weight."""
     cmvn_mean: tuple[float, ...] = ()
-    """(num_mel_bins,) for the record: the graph normalizes by itself."""
+    """(num_mel_bins,), for information: the graph contains the normalization."""
     cmvn_std: tuple[float, ...] = ()
     config: dict[str, Any] = field(default_factory=dict)
-    """The configuration the model was trained with."""
+    """The configuration that the model was trained with."""
     training: dict[str, Any] = field(default_factory=dict)
     """Summary of the training: steps, hours of audio, last word error rates, data."""
     decoder_onnx: bytes = field(default=b"", repr=False)
-    """The decoder's graph, an ONNX file of its own; empty when the model has none."""
+    """The decoder's graph, an ONNX file of its own; empty if there is none."""
 
     decoder_units: str = "tokens"
-    """What the decoder scores: the model's `tokens`."""
+    """Units that the decoder scores: the model's `tokens`."""
     num_decoder_layers: int = 0
-    """Layers of the decoder: the second axis of its cache; 0 when it makes no steps (before version 3), or is none."""
+    """Layers of the decoder, the second axis of its cache; 0 without steps (before version 3) or without decoder."""
 
-    # From here on: the front end and the striding, as asr.features defines them.
+    # The front end and the strides, as defined in asr.features.
     sample_rate: int = SAMPLE_RATE
     num_mel_bins: int = NUM_MEL_BINS
     frame_length_ms: float = FRAME_LENGTH_S * 1000
@@ -135,8 +134,8 @@ class ModelMetadata:
     subsampling: int = SUBSAMPLING
     """Feature frames per encoder frame."""
     feature_overlap: int = FEATURE_OVERLAP
-    """A chunk of c frames takes subsampling * c + feature_overlap feature frames; the next one starts
-    subsampling * c later."""
+    """A chunk of c frames takes subsampling * c + feature_overlap feature frames; the next chunk starts subsampling * c
+    frames later."""
 
     def __post_init__(self) -> None:
         for name in ("num_layers", "dim", "default_chunk_size", "sample_rate", "num_mel_bins", "subsampling"):
@@ -155,7 +154,7 @@ class ModelMetadata:
             texts = getattr(self, name)
             for index, text in enumerate(texts):
                 is_word = bool(text) and not any(c.isspace() for c in text)
-                _require(is_word, f"{name}[{index}]", text, "text without space")
+                _require(is_word, f"{name}[{index}]", text, "text without spaces")
             _require(len(set(texts)) == len(texts), name, "a list with repeats", f"different {name}")
         try:
             names = [state.name for state in self.state_tensors]
@@ -173,7 +172,7 @@ class ModelMetadata:
 
     @property
     def state_tensors(self) -> tuple[StateTensor, ...]:
-        """`states`, read."""
+        """`states`, parsed."""
         return tuple(StateTensor(row) for row in self.states or former_states(self.num_layers, self.dim))
 
     @property
@@ -191,7 +190,7 @@ class ModelMetadata:
         return num_phone_tokens(self.phones) if self.phones else 0
 
     def check_front_end(self) -> None:
-        """Raises MetadataError unless the model takes the features that live recognition computes."""
+        """Raises MetadataError unless live recognition computes the features of the model."""
         for name in FRONT_END:
             value, known = getattr(self, name), getattr(ModelMetadata, name)
             _require(value == known, name, value, f"{known!r}, all that live recognition computes")
@@ -205,15 +204,14 @@ class ModelMetadata:
 
     @staticmethod
     def from_properties(properties: Mapping[str, str]) -> ModelMetadata:
-        """Inverse of `to_properties`; keys it does not know are left alone.
+        """Inverse of `to_properties`; ignores unknown keys.
 
-        Raises MetadataError, naming the key and the way out, where one is missing, damaged or of
-        another version.
+        Raises MetadataError, with the key and what to do, if one is missing, damaged or of another version.
         """
         found = properties.get("model_type")
         if found != MODEL_TYPE:
             raise MetadataError(
-                f"metadata key model_type is {found!r}, not {MODEL_TYPE!r}: this is no model of asr-stream; "
+                f"metadata key model_type is {found!r}, not {MODEL_TYPE!r}: this is not an asr-stream model; "
                 "`asr export` writes one"
             )
         version = properties.get("format_version")
@@ -272,9 +270,9 @@ def _to_object(text: str) -> dict[str, Any]:
 
 _NAMES = [field.name for field in fields(ModelMetadata)]
 FRONT_END = tuple(_NAMES[_NAMES.index("sample_rate") :])
-"""Fields of the metadata that live recognition has only one answer to: their defaults."""
+"""Fields whose only supported value is their default."""
 
-# How a field of each type becomes a string and back.
+# Conversion of a field of each type to a string and back.
 _CODECS: dict[str, tuple[Callable[[Any], str], Callable[[str], Any]]] = {
     "int": (str, int),
     "float": (repr, _to_float),

@@ -1,4 +1,4 @@
-"""The neural language model at run time: an ONNX file of `asr export`, run over a tree of word pieces."""
+"""The neural language model at run time: an ONNX file of `asr export` that scores a tree of word pieces."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from asr.runtime.onnx_session import ModelError, open_session, read_properties, 
 
 
 def bundled_neural_lm() -> Path | None:
-    """The neural language model of English that ships with the package; None where it came without."""
+    """The bundled neural language model of English; None if the package was built without it."""
     path = Path(__file__).parents[1] / "models" / "english.neural.onnx"
     return path if path.is_file() else None
 
 
 class NeuralLmFile:
-    """Immutable: any number of streams may share one."""
+    """A neural language model file. Immutable: any number of streams may share one."""
 
     def __init__(self, path: str | Path, num_threads: int = 1) -> None:
-        """Reads a file. Raises ModelError or MetadataError where it cannot be used, OSError where it cannot be read."""
+        """Reads a file. Raises ModelError or MetadataError if it cannot be used, OSError if it cannot be read."""
         self._name = str(path)
         data = Path(path).read_bytes()
         properties = read_properties(data, self._name)
@@ -37,13 +37,13 @@ class NeuralLmFile:
             raise ModelError(f"{self._name} has the inputs and outputs {found}, not {wanted}: {EXPORT_AGAIN}")
 
     def score(self, tree: PieceTree) -> npt.NDArray[np.float32]:
-        """Answers work of a stream: (num_nodes,)."""
+        """Answers the work of a stream: (num_nodes,)."""
         return self.log_probs(tree.pieces, tree.parents, tree.depths, tree.ends)
 
     def log_probs(self, *tree: npt.NDArray[np.generic]) -> npt.NDArray[np.float32]:
         """tree: pieces, parents, depths and ends of the nodes, (T,) int64 each, see csrc/search/neural_lm.h."""
         (scores,) = run(self._session, NEURAL_LM_OUTPUTS, dict(zip(NEURAL_LM_INPUTS, tree, strict=True)), self._name)
         if scores.shape != tree[0].shape:
-            raise ModelError(f"{self._name} answers with another shape than its pieces have: {EXPORT_AGAIN}")
+            raise ModelError(f"{self._name} gives an output of another shape than its input: {EXPORT_AGAIN}")
         found: npt.NDArray[np.float32] = np.minimum(scores, 0.0)
         return found

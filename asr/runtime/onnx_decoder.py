@@ -1,6 +1,6 @@
 """The attention decoder of an exported model in ONNX Runtime: scores of whole sentences, and steps token by token.
 
-One graph does both: a sentence is a step that takes all tokens and has no past. Imports no PyTorch.
+One graph does both: scoring a sentence is a step with all tokens and an empty cache. Imports no PyTorch.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ IntArray = npt.NDArray[np.int64]
 
 
 class DecoderCache(NamedTuple):
-    """State of N hypotheses of one utterance, of P tokens each, between steps. A value."""
+    """State of N hypotheses of one utterance, of P tokens each, between steps. Immutable."""
 
     keys: FloatArray
     """(N, num_decoder_layers, P, dim) float32"""
     values: FloatArray
     """(N, num_decoder_layers, P, dim) float32"""
     memory_keys: FloatArray
-    """(1, num_decoder_layers, T, dim) float32, of the encoder's output"""
+    """(1, num_decoder_layers, T, dim) float32, keys of the encoder's output"""
     memory_values: FloatArray
     """(1, num_decoder_layers, T, dim) float32"""
 
@@ -38,7 +38,7 @@ class DecoderCache(NamedTuple):
 
 
 def decoder_signature(metadata: ModelMetadata) -> Signature:
-    """Inputs and outputs of the decoder of a file with this metadata; B is 1 or N."""
+    """Inputs and outputs of the decoder for this metadata; B is 1 or N."""
     layers, dim = metadata.num_decoder_layers, metadata.dim
     inputs: Tensors = {
         "tokens": ("tensor(int64)", ["N", "U"]),
@@ -59,10 +59,10 @@ def decoder_signature(metadata: ModelMetadata) -> Signature:
 
 
 class OnnxDecoder:
-    """A decoder's graph, opened. Immutable; any number of threads may call it at once."""
+    """An open decoder graph. Immutable; any number of threads may call it at once."""
 
     def __init__(self, session: Any, name: str, metadata: ModelMetadata) -> None:
-        """session: of ONNX Runtime, checked. name: what errors call it."""
+        """session: of ONNX Runtime, checked. name: used in error messages."""
         self._session = session
         self._name = name
         self._metadata = metadata
@@ -80,15 +80,15 @@ class OnnxDecoder:
         return run(self._session, DECODER_OUTPUTS, dict(zip(DECODER_INPUTS, inputs, strict=True)), self._name)[0]
 
     def begin(self, encoder_out: FloatArray) -> DecoderCache:
-        """The state before the first token, of one hypothesis. encoder_out: (T, dim) float32, valid frames only."""
+        """The state before the first token, for one hypothesis. encoder_out: (T, dim) float32, valid frames only."""
         none = np.zeros((1, self._metadata.num_decoder_layers, 0, self._metadata.dim), np.float32)
         outputs = self._run(np.array([SOS_EOS_ID]), self._memory(encoder_out), DecoderCache(none, none, none, none))
         return DecoderCache(none, none, *outputs[3:])
 
     def step(self, tokens: IntArray, cache: DecoderCache) -> tuple[FloatArray, DecoderCache]:
-        """One more token of every hypothesis.
+        """Appends one token to every hypothesis.
 
-        tokens: (N,) int64, SOS_EOS_ID to begin with. Returns log-probabilities (N, vocab_size) of what follows them,
+        tokens: (N,) int64, SOS_EOS_ID at the start. Returns the log-probabilities (N, vocab_size) of the next token,
         and the next cache. Raises ValueError for ids outside the vocabulary.
         """
         self._check_tokens(tokens)
@@ -96,7 +96,7 @@ class OnnxDecoder:
         return outputs[0][:, 0], DecoderCache(*outputs[1:])
 
     def _run(self, previous: IntArray, memory: FloatArray, cache: DecoderCache) -> list[Any]:
-        """DECODER_STEP_OUTPUTS after the tokens `previous`."""
+        """Returns DECODER_STEP_OUTPUTS after the tokens `previous`."""
         nothing = (np.zeros((len(previous), 0), np.int64), np.zeros(len(previous), np.int64), memory)
         feeds = dict(zip((*DECODER_INPUTS, *DECODER_PAST), (*nothing, previous, *cache), strict=True))
         return run(self._session, DECODER_STEP_OUTPUTS, feeds, self._name)

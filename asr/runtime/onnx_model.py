@@ -1,7 +1,7 @@
-"""An exported model in ONNX Runtime: the step function and the decoder's scores, on numpy arrays.
+"""An exported model in ONNX Runtime: the step function and the decoder's scores, on NumPy arrays.
 
-`OnnxModel` may be shared by threads. A stream passes its state in and gets it back: a `Cache`, one array for each state
-that the file declares. Imports no PyTorch.
+Threads may share an `OnnxModel`. A stream passes its state in and gets the new one: a `Cache`, with one array for each
+state that the file declares. Imports no PyTorch.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _BUNDLED = {"int8": "tiny.int8.onnx", "float32": "tiny.onnx"}
 
 
 Cache = tuple[npt.NDArray[Any], ...]
-"""Everything that streams remember of their past: an array for each of `ModelMetadata.state_tensors`. A value:
-`OnnxModel.step` returns a new one."""
+"""The state of streams between steps: an array for each of `ModelMetadata.state_tensors`. Immutable: `OnnxModel.step`
+returns a new one."""
 
 
 class StepOutput(NamedTuple):
@@ -47,7 +47,7 @@ class StepOutput(NamedTuple):
     cache: Cache
     """For the next chunk."""
     phone_log_probs: FloatArray | None
-    """(N, c, num_phone_tokens); None of a model without a phone head"""
+    """(N, c, num_phone_tokens); None for a model without a phone head"""
 
 
 class Encoded(NamedTuple):
@@ -58,13 +58,13 @@ class Encoded(NamedTuple):
     encoder_out: FloatArray
     """(T // 4, dim)"""
     phone_log_probs: FloatArray | None = None
-    """(T // 4, num_phone_tokens); None of a model without a phone head"""
+    """(T // 4, num_phone_tokens); None for a model without a phone head"""
 
 
 def bundled_model(name: str = "int8") -> Path:
-    """The model that ships with the package: "int8" (small, for CPUs) or "float32".
+    """The bundled model: "int8" (small, for CPUs) or "float32".
 
-    Raises ModelError for another name, and where the package came without the file.
+    Raises ModelError for another name, and if the package was built without the file.
     """
     if name not in _BUNDLED:
         raise ModelError(f"bundled model {name!r} does not exist: choose one of {', '.join(_BUNDLED)}")
@@ -94,7 +94,7 @@ def step_signature(metadata: ModelMetadata) -> Signature:
 
 
 class OnnxModel:
-    """A model file, opened. Immutable; any number of threads may call it at once."""
+    """An open model file. Immutable; any number of threads may call it at once."""
 
     metadata: ModelMetadata
 
@@ -102,8 +102,7 @@ class OnnxModel:
         """Opens the .onnx file at `path`.
 
         provider: "cpu" or "cuda". num_threads: CPU threads inside one operator (0: all cores).
-        Raises ModelError where the file is missing, damaged or not one of asr-stream, or the provider
-        is missing.
+        Raises ModelError if the file is missing, damaged or not an asr-stream model, or the provider is missing.
         """
         if provider not in PROVIDERS:
             raise ModelError(f"provider {provider!r} is not known: choose one of {', '.join(PROVIDERS)}")
@@ -143,22 +142,22 @@ class OnnxModel:
 
     @property
     def has_decoder_steps(self) -> bool:
-        """Whether the decoder makes steps."""
+        """Whether the decoder can be run step by step."""
         return self.has_decoder and self.metadata.num_decoder_layers > 0
 
     def init_cache(self, batch_size: int, left_context: int) -> Cache:
-        """The state before the first chunk: `batch_size` streams, `left_context` frames of their past."""
+        """The state before the first chunk, for `batch_size` streams with `left_context` frames."""
         if batch_size < 1 or left_context < 0:
             raise ValueError(f"batch_size {batch_size} must be at least 1, left_context {left_context} at least 0")
         return tuple(np.zeros(state.shape(batch_size, left_context), state.dtype) for state in self._states)
 
     def step(self, features: FloatArray, num_valid: IntArray, cache: Cache) -> StepOutput:
-        """One chunk of every stream of a batch.
+        """Encodes one chunk of every stream of a batch.
 
         Args:
             features: (N, 4c + 3, 80) float32 log-mel of a chunk of c encoder frames.
-            num_valid: (N,) int64, feature frames that are real: 4c + 3 but for a stream's last, ragged
-                chunk, of which num_valid // 4 encoder frames are valid.
+            num_valid: (N,) int64, valid feature frames: 4c + 3, or fewer in a stream's last chunk; num_valid // 4
+                encoder frames are valid.
             cache: of the same N streams.
         Raises ValueError for arrays of other shapes or dtypes.
         """
@@ -170,14 +169,14 @@ class OnnxModel:
         return StepOutput(log_probs, encoder_out, tuple(rest), phones)
 
     def stacked(self, caches: Sequence[Cache]) -> Cache:
-        """The streams of `caches`, all of one left context, as one batch."""
+        """The streams of `caches`, all with the same left context, as one batch."""
         if len(caches) == 1:
             return caches[0]
         each_state = zip(self._states, zip(*caches, strict=True), strict=True)
         return tuple(np.concatenate(arrays, state.batch_axis) for state, arrays in each_state)
 
     def split(self, cache: Cache) -> list[Cache]:
-        """The streams of a batch, each in memory of its own: it does not keep that of the others."""
+        """The streams of a batch, each in its own memory, so that it does not keep that of the others."""
         axes = [state.batch_axis for state in self._states]
         batch_size = cache[0].shape[axes[0]]
         if batch_size == 1:
@@ -188,12 +187,12 @@ class OnnxModel:
         ]
 
     def encode(self, features: FloatArray, chunk_size: int, left_context: int) -> Encoded:
-        """A whole utterance, step by step.
+        """Encodes a whole utterance, step by step.
 
         Args:
             features: (T, 80) float32 log-mel.
-            chunk_size: encoder frames per step; as many as the utterance has give it full context.
-            left_context: encoder frames that a chunk sees before it.
+            chunk_size: encoder frames per step; the length of the utterance gives full context.
+            left_context: encoder frames before a chunk that it attends to.
         """
         meta = self.metadata
         num_out = len(features) // meta.subsampling
@@ -213,27 +212,27 @@ class OnnxModel:
         return Encoded(*(np.concatenate(arrays) for arrays in zip(*pieces, strict=True)))
 
     def score(self, tokens: Sequence[Sequence[int]], encoder_out: FloatArray) -> FloatArray:
-        """Log-probability that the attention decoder gives to whole sentences, their end included.
+        """Log-probability of whole sentences, including their end, from the attention decoder.
 
         Args:
-            tokens: N hypotheses, token ids without sentence marks.
+            tokens: N hypotheses, as token ids without SOS and EOS.
             encoder_out: (T, dim) float32, valid frames only.
         Returns:
             (N,) float32.
-        Raises ValueError for ids outside the vocabulary or another shape; ModelError as `decoder` does.
+        Raises ValueError for ids outside the vocabulary or another shape; ModelError like `decoder`.
         """
         return self.decoder.score(tokens, encoder_out)
 
     @property
     def decoder(self) -> OnnxDecoder:
-        """The attention decoder; ModelError for a model without one."""
-        # Opened when it is first needed: greedy and beam search never do.
+        """The attention decoder. Raises ModelError for a model without one."""
+        # Opened on first use: greedy and beam search do not need it.
         with self._lock:
             if self._decoder is None:
                 if not self.has_decoder:
-                    raise ModelError(f"{self.path} holds no decoder, so that nothing can be rescored: use search beam")
+                    raise ModelError(f"{self.path} has no decoder for rescoring: use search beam")
                 data, name = self.metadata.decoder_onnx, f"the decoder in {self.path}"
-                read_properties(data, name)  # refuses what may harm ONNX Runtime
+                read_properties(data, name)  # rejects files that may harm ONNX Runtime
                 session = self._new_session(data, name, arena=self.provider != "cpu")
                 check_signature(session, name, decoder_signature(self.metadata))
                 self._decoder = OnnxDecoder(session, name, self.metadata)

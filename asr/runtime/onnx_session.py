@@ -1,4 +1,4 @@
-"""Sessions of ONNX Runtime: opening and running them, and the errors when that fails.
+"""ONNX Runtime sessions: opens and runs them, and converts their errors.
 
 Imports ONNX Runtime only when a session is opened.
 """
@@ -17,19 +17,19 @@ from asr.text import printable
 
 PROVIDERS: dict[str, tuple[str, dict[str, str]]] = {
     "cpu": ("CPUExecutionProvider", {}),
-    # A batch is of any size: cuDNN must not try all its algorithms on each new one. Rounding to TensorFloat-32 would
-    # make a stream's numbers depend on whom it shares a batch with.
+    # Batch sizes vary: cuDNN must not try all its algorithms for each. Rounding to TensorFloat-32 would make a stream's
+    # numbers depend on its batch.
     "cuda": ("CUDAExecutionProvider", {"cudnn_conv_algo_search": "HEURISTIC", "use_tf32": "0"}),
 }
 
 INSTALL = (
     "pip install 'onnxruntime-gpu[cuda,cudnn]', then pip install --force-reinstall --no-deps onnxruntime-gpu "
-    "(it shares a folder with onnxruntime, and what is installed last runs)"
+    "(it shares a folder with onnxruntime, and the package installed last is used)"
 )
 
 
 Tensors = dict[str, tuple[str, list[int | str]]]
-"""Type, as ONNX Runtime spells it, and shape of each tensor by its name; a name stands for a size that is free."""
+"""Type, as spelled by ONNX Runtime, and shape of each tensor, keyed by name; a string in a shape is a dynamic size."""
 
 
 class Signature(NamedTuple):
@@ -40,13 +40,13 @@ class Signature(NamedTuple):
 
 
 class ModelError(ValueError):
-    """A file that is not a usable model, or a way of running it that this machine does not have."""
+    """A file is not a usable model, or this machine cannot run it as requested."""
 
 
 def open_session(data: bytes, name: str, provider: str, num_threads: int, arena: bool = True) -> Any:
-    """The session of an ONNX file's bytes. `name` is what errors call it; ModelError where it cannot be had.
+    """A session for the bytes of an ONNX file. `name` is used in error messages. Raises ModelError on failure.
 
-    arena: with memory of its own, which it takes in blocks of a doubling size and keeps.
+    arena: whether to use an arena, which allocates blocks of doubling size and keeps them.
     """
     import onnxruntime
 
@@ -54,28 +54,28 @@ def open_session(data: bytes, name: str, provider: str, num_threads: int, arena:
     if wanted not in onnxruntime.get_available_providers():
         raise ModelError(f"this ONNX Runtime has no {wanted}: {INSTALL}, or use provider cpu")
     if provider == "cuda":
-        # CUDA from pip is outside the search path of the loader. Messages are dropped; the error is raised below.
+        # The loader does not find CUDA from pip. Messages are dropped; an error is raised below.
         with redirect_stdout(StringIO()):
             getattr(onnxruntime, "preload_dlls", lambda: None)()  # since 1.21
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = num_threads
     options.inter_op_num_threads = 1
-    options.log_severity_level = 4  # what goes wrong is raised, not printed
-    # It takes one block for each run, as long as the utterance: blocks of many lengths leave gaps, 10 MB in an hour.
+    options.log_severity_level = 4  # errors are raised, not printed
+    # It would allocate a block per run, as long as the utterance: blocks of many sizes leave gaps, 10 MB in an hour.
     options.enable_mem_pattern = False
     options.enable_cpu_mem_arena = arena
-    # Threads that wait for the next chunk must sleep, or a live process burns its cores in between.
+    # Threads that wait for the next chunk must sleep, otherwise a live process keeps its cores busy.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")
-    options.add_session_config_entry("session.load_model_format", "ONNX")  # what it has been read as
+    options.add_session_config_entry("session.load_model_format", "ONNX")  # the file was checked as ONNX
     try:
-        # Its fallback prints, and tries a damaged file twice.
+        # The fallback of InferenceSession prints, and opens a damaged file twice.
         session = onnxruntime.InferenceSession(data, options, providers=[(wanted, settings)], enable_fallback=0)
-        _ = [node.name for node in (*session.get_inputs(), *session.get_outputs())]  # which may be no UTF-8
-        session._model_bytes = None  # else it keeps the file, to be opened again with other providers
+        _ = [node.name for node in (*session.get_inputs(), *session.get_outputs())]  # fails for invalid UTF-8
+        session._model_bytes = None  # kept only for opening it again with other providers
     except Exception as error:  # ONNX Runtime raises its own kinds, RuntimeError, and more on odd bytes
         raise _failure(f"{name} is damaged", error) from error
-    if wanted not in session.get_providers():  # it falls back to the CPU without an error
+    if wanted not in session.get_providers():  # ONNX Runtime silently falls back to the CPU
         raise ModelError(
             f"ONNX Runtime could not start {wanted}: the driver, or libraries of CUDA or cuDNN that match it, are "
             f"missing: see nvidia-smi, then {INSTALL}, or use provider cpu"
@@ -84,29 +84,29 @@ def open_session(data: bytes, name: str, provider: str, num_threads: int, arena:
 
 
 def read_properties(data: bytes, name: str) -> dict[str, str]:
-    """The metadata of an ONNX file's bytes, called `name`. ModelError where the file is damaged."""
+    """The metadata of an ONNX file's bytes. `name` is used in error messages. Raises ModelError for a damaged file."""
     try:
         return read_onnx_properties(data)
     except UnicodeDecodeError as error:
         raise ModelError(f"{name} is damaged: its metadata is not UTF-8; {EXPORT_AGAIN}") from error
     except ValueError as error:
-        raise ModelError(f"{name} is damaged, or no model of asr-stream: {error}; {EXPORT_AGAIN}") from error
+        raise ModelError(f"{name} is damaged, or not an asr-stream model: {error}; {EXPORT_AGAIN}") from error
 
 
 def check_signature(session: Any, name: str, expected: Signature) -> None:
-    """ModelError unless the session called `name` takes and gives what is `expected`."""
-    # Inputs that have a default in the graph are listed apart.
+    """Raises ModelError unless the session `name` has the `expected` inputs and outputs."""
+    # Inputs with a default in the graph are listed separately.
     inputs, outputs = [*session.get_inputs(), *session.get_overridable_initializers()], session.get_outputs()
     found = [[node.name for node in nodes] for nodes in (inputs, outputs)]
     if found != [list(tensors) for tensors in expected]:
         takes, gives = (printable(", ".join(names)) for names in found)
         raise ModelError(
-            f"{name} is no model of asr-stream: its graph takes {takes} and gives {gives}; expected "
+            f"{name} is not an asr-stream model: its graph takes {takes} and gives {gives}; expected "
             f"{', '.join(expected.inputs)} and {', '.join(expected.outputs)}. `asr export` writes one"
         )
     for node in (*inputs, *outputs):
         kind, shape = (expected.inputs | expected.outputs)[node.name]
-        # The name of a free size does not matter.
+        # The name of a dynamic size does not matter.
         sizes, wanted = ([size if isinstance(size, int) else "" for size in each] for each in (node.shape, shape))
         if (node.type, sizes) != (kind, wanted):
             raise ModelError(
@@ -118,7 +118,7 @@ def check_signature(session: Any, name: str, expected: Signature) -> None:
 def run(session: Any, outputs: Sequence[str], feeds: dict[str, Any], name: str) -> Any:
     try:
         return session.run(outputs, feeds)
-    except Exception as error:  # the arrays have been checked: it is the graph, or the machine
+    except Exception as error:  # the arrays were checked, so the graph or the machine is at fault
         raise cannot_run(name, error) from error
 
 
@@ -127,7 +127,7 @@ def cannot_run(name: str, error: Exception) -> ModelError:
 
 
 def _failure(what: str, error: Exception) -> ModelError:
-    """The error of a failed run: of the GPU, which can fail with any file, or else of the file."""
+    """The error of a failed run: a GPU failure, which can happen with any file, or else a damaged file."""
     gpu = re.search(r"\b(CUDA|CUDNN|CUBLAS) failure -?\d+: [^;]*", str(error))
     if gpu:
         return ModelError(f"the GPU cannot be used: {printable(gpu[0].strip())}; see nvidia-smi, or use provider cpu")
@@ -136,6 +136,6 @@ def _failure(what: str, error: Exception) -> ModelError:
 
 def _reason(error: Exception) -> str:
     first = (str(error).splitlines() or [type(error).__name__])[0]
-    # Its kind, and the line of the source with its function: "[ONNXRuntimeError] : 1 : FAIL : /a/b.cc:256 f(int) ".
+    # Removes the kind, and the source line with its function: "[ONNXRuntimeError] : 1 : FAIL : /a/b.cc:256 f(int) ".
     first = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : (/\S+\.(cc|h):\d+ .*?\) (?=\S))?", "", first)
     return f"{printable(first):.200}"

@@ -1,7 +1,7 @@
-"""Case and punctuation at run time: an ONNX file of `asr export`, run over recognized words.
+"""Case and punctuation at run time: an ONNX file of `asr export`, run on recognized words.
 
-The file's graph takes units, as csrc/text/punctuation.h makes them of words, and answers with the probabilities of the
-marks after them and of their cases; that header also says what those do to the words.
+The graph takes units, which csrc/text/punctuation.h makes from words, and returns the probabilities of the marks after
+them and of their cases; that header also describes their effect on the words.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Answer(NamedTuple):
     mark_probs: npt.NDArray[np.float32]
     """(num_words or num_units, 4): none, comma, full stop, question mark after each word"""
     case_probs: npt.NDArray[np.float32]
-    """(num_words or num_units, 3): small letters, capitalized, all capitals"""
+    """(num_words or num_units, 3): lower case, capitalized, all capitals"""
 
 
 def graph_inputs(units: PunctuationUnits) -> dict[str, npt.NDArray[np.generic]]:
@@ -41,14 +41,14 @@ def graph_inputs(units: PunctuationUnits) -> dict[str, npt.NDArray[np.generic]]:
 
 
 class PunctuationNetwork:
-    """The network for case and punctuation, in a file or in PyTorch."""
+    """The punctuation network, from a file or in PyTorch."""
 
     look_ahead: int
     left_context: int
-    """Words after a word and before it that its answer depends on."""
+    """Words after and before a word that its answer depends on."""
 
     def answer_units(self, units: PunctuationUnits) -> Answer:
-        """The probabilities of marks and cases of all units, those around the words too."""
+        """The probabilities of marks and cases for all units, including those around the words."""
         raise NotImplementedError
 
     def answer(
@@ -59,9 +59,9 @@ class PunctuationNetwork:
         continues: bool | None = False,
         complete: bool = True,
     ) -> Answer:
-        """The same of the words, at least one.
+        """The probabilities of marks and cases for the words, at least one.
 
-        continues: None where words before these are left out, `left_context` and one of which are among these.
+        continues: None if earlier words are left out; then `left_context` and one of them are among these.
         """
         units = punctuation_units(
             list(words), None if pauses_s is None else list(pauses_s), continues=continues, complete=complete
@@ -71,10 +71,10 @@ class PunctuationNetwork:
 
 
 class Punctuation(PunctuationNetwork):
-    """Immutable: any number of streams may share one."""
+    """A punctuation model file. Immutable: any number of streams may share one."""
 
     def __init__(self, path: str | Path, num_threads: int = 1) -> None:
-        """Reads a file. Raises ModelError or MetadataError where it cannot be used, OSError where it cannot be read."""
+        """Reads a file. Raises ModelError or MetadataError if it cannot be used, OSError if it cannot be read."""
         self._name = str(path)
         data = Path(path).read_bytes()
         properties = read_properties(data, self._name)
@@ -84,7 +84,7 @@ class Punctuation(PunctuationNetwork):
             raise MetadataError(f"{self._name}: {error}") from error
         self.look_ahead, self.left_context = self.metadata.look_ahead, self.metadata.left_context
         self.license = properties.get("license", "")
-        """SPDX identifier of the weights' license; empty when none is stated."""
+        """SPDX identifier of the weights' license; empty if not stated."""
         self._session = open_session(data, self._name, "cpu", num_threads, arena=False)
         nodes = (self._session.get_inputs(), self._session.get_outputs())
         found, wanted = [tuple(node.name for node in each) for each in nodes], [PUNCTUATION_INPUTS, PUNCTUATION_OUTPUTS]
@@ -99,12 +99,12 @@ class Punctuation(PunctuationNetwork):
         continues: bool = False,
         complete: bool = True,
     ) -> list[str]:
-        """The words as they are shown, one for each word given.
+        """The words as shown, one for each given word.
 
         Args:
-            words: in small letters; a word that an earlier step has written with capitals, digits or signs keeps them.
-            pauses_s: seconds of silence before each word, NaN where unknown; None for all unknown.
-            continues: the utterance goes on with a sentence that was cut, so it does not begin with a capital.
+            words: in lower case; words that an earlier step wrote with capitals, digits or signs keep them.
+            pauses_s: seconds of silence before each word, NaN if unknown; None: all unknown.
+            continues: the utterance continues a sentence that was cut, so it does not begin with a capital.
             complete: the speaker has ended; False for a partial and for a forced cut, whose last word gets no mark.
         """
         if not words:
@@ -116,5 +116,5 @@ class Punctuation(PunctuationNetwork):
         num_units = len(units.pauses)
         marks, cases = run(self._session, PUNCTUATION_OUTPUTS, graph_inputs(units), self._name)
         if marks.shape != (1, num_units, NUM_MARKS) or cases.shape != (1, num_units, NUM_CASES):
-            raise ModelError(f"{self._name} answers with another shape than its units have: {EXPORT_AGAIN}")
+            raise ModelError(f"{self._name} gives an output of another shape than its input: {EXPORT_AGAIN}")
         return Answer(marks[0], cases[0])

@@ -1,6 +1,6 @@
 """Decoding one utterance: CTC search, attention rescoring, and words with times and confidence.
 
-Live recognition and evaluation share what is here. Imports no PyTorch.
+Shared by live recognition and evaluation. Imports no PyTorch.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ BEAM_SIZE: int = OPTIONS["beam_size"].default
 BEAM_THRESHOLD: float = OPTIONS["beam_threshold"].default
 NUM_RESCORED: int = OPTIONS["num_rescored"].default
 MAX_LIST = 1 << 20
-"""Characters of a list of hotwords or phrases: some 50 000 phrases, whose search takes seconds to build."""
+"""Maximum characters of a list of hotwords or phrases: about 50 000 phrases, whose search takes seconds to build."""
 SEARCHES = ("greedy", "beam", "rescore")
 DECODER_SEARCHES = ("attention", "joint")
-"""Searches over whole utterances by the decoder's steps; joint: with CTC."""
+"""Searches over whole utterances with decoder steps; joint: together with CTC."""
 
 Score = Callable[[list[list[int]]], npt.NDArray[np.float32]]
-"""Decoder scores (N,) of N token sequences against the utterance at hand."""
+"""Decoder scores (N,) of N token sequences for the current utterance."""
 
 _UNSPOKEN_IDS = (BLANK_ID, UNK_ID, SOS_EOS_ID)
-"""In no text; training refuses text that would be `<unk>`, so only a model that has hardly begun writes it."""
+"""Not part of text; training refuses text with `<unk>`, so only a barely trained model writes it."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +53,14 @@ class LmWeights:
     word_bonus: float = OPTIONS["lm_word_bonus"].default
     """Added for each word."""
     oov_penalty: float = OPTIONS["lm_oov_penalty"].default
-    """Taken off for each word outside the vocabulary."""
+    """Subtracted for each word outside the vocabulary."""
     prior_weight: float = OPTIONS["lm_prior_weight"].default
-    """Factor of a bigram's log-probability of the letters, which is subtracted because both models contain it."""
+    """Factor of a token bigram's log-probability, which is subtracted because both models contain it."""
 
     def fusion(
         self, lm: NgramLm | None, tokens: Sequence[str], hotwords: Hotwords | None = None, phones: Sequence[str] = ()
     ) -> LmFusion | None:
-        """`lm` and `hotwords` as partners of the search; None for neither.
+        """`lm` and `hotwords` for the search; None if there are neither.
 
         tokens: spelling of every token id. phones: names of the model's phones; if it has any and `lm` has
         pronunciations, the search is over phones.
@@ -77,13 +77,13 @@ class Word(NamedTuple):
     start_s: float
     end_s: float
     confidence: float
-    """In (0, 1): the probability that it is right."""
+    """Probability in (0, 1) that the word is right."""
 
 
 def list_text(name: str, lines: str | Path | Sequence[str]) -> str:
-    """A list that people write, such as hotwords, as the C++ core takes it: one entry a line.
+    """A list that users write, such as hotwords, in the form of the C++ core: one entry per line.
 
-    lines: the entries, or the path of a text file with one a line. Raises ValueError when that cannot be read.
+    lines: the entries, or the path of a text file with one per line. Raises ValueError if it cannot be read.
     """
     try:
         if isinstance(lines, str | Path):
@@ -92,16 +92,16 @@ def list_text(name: str, lines: str | Path | Sequence[str]) -> str:
         else:
             text, lines = "\n".join(lines), "the list"
     except FileNotFoundError:
-        raise ValueError(f"{name}: there is no file {lines} (words themselves go into a list)") from None
+        raise ValueError(f"{name}: there is no file {lines} (to give the words themselves, use a list)") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{name}: {lines} cannot be read as UTF-8 text: {error}") from error
     if len(text) > MAX_LIST:
-        raise ValueError(f"{name}: {lines} has more than {MAX_LIST} characters, which is no list of words and phrases")
+        raise ValueError(f"{name}: {lines} has more than {MAX_LIST} characters, too many for a list of words")
     return text
 
 
 def output_symbols(tokens: Sequence[str]) -> list[str]:
-    """The spelling of every token id as the C++ core takes it: empty where it is in no text."""
+    """The spelling of every token id in the form of the C++ core: empty if it is not part of text."""
     return ["" if id in _UNSPOKEN_IDS else token for id, token in enumerate(tokens)]
 
 
@@ -112,7 +112,7 @@ def new_hotwords(
     lm: NgramLm | None = None,
     phones: Sequence[str] = (),
 ) -> Hotwords:
-    """Hotwords (as for `list_text`) for a search with `lm` by a model with `phones`."""
+    """Hotwords (see `list_text`) for a search with `lm` by a model with `phones`."""
     pronouncer = lm if lm is not None and lm.phones and phones else None
     return Hotwords(list_text("hotwords", lines), output_symbols(tokens), boost, pronouncer)
 
@@ -120,7 +120,7 @@ def new_hotwords(
 def words(hypothesis: Hypothesis, tokens: Sequence[str], with_lm: bool = False) -> list[Word]:
     """The words of a hypothesis; joined by spaces they are its text.
 
-    tokens: spelling of every token id. with_lm: a language model took part in the search, which confidences depend on.
+    tokens: spelling of every token id. with_lm: whether the search used a language model; confidences depend on it.
     """
     return [Word(*word) for word in _core.words(hypothesis, output_symbols(tokens), with_lm)]
 
@@ -130,7 +130,7 @@ def phone_words(
 ) -> list[Word]:
     """The words of a hypothesis of a search over phones.
 
-    log_probs: (T, V) float32 of the letters of the same audio, and `tokens` their spelling: they write the words
+    log_probs: (T, V) float32, of the token head for the same audio; `tokens` are its spellings. They spell words
     outside the vocabulary.
     """
     letters = CtcGreedySearch()
@@ -146,10 +146,10 @@ def text(hypothesis: Hypothesis, tokens: Sequence[str]) -> str:
 def rescore(hypotheses: Sequence[Hypothesis], decoder_scores: npt.ArrayLike, ctc_weight: float) -> int:
     """Index of the best hypothesis by ctc_weight * first pass + (1 - ctc_weight) * decoder score.
 
-    The second pass of Zhang et al. 2020, "Unified streaming and non-streaming two-pass end-to-end model".
-    Both are log-probabilities of the whole sentence; the first is that of CTC and what a language model adds
-    to it. The bonus of hotwords counts in full, and the decoder cannot remove it: only hypotheses with as much
-    bonus as the best of the first pass can win. Among equals the first hypothesis wins.
+    This is the second pass of Zhang et al. 2020, "Unified streaming and non-streaming two-pass end-to-end model". Both
+    are log-probabilities of the whole sentence; the first includes the language model's contribution. The bonus of
+    hotwords counts in full, and the decoder cannot remove it: only hypotheses with as much bonus as the best of the
+    first pass can win. In a tie the first hypothesis wins.
     Raises ValueError for no hypotheses, another number of scores, or a weight outside [0, 1].
     """
     return _core.best_rescored(list(hypotheses), np.asarray(decoder_scores, np.float32).tolist(), ctc_weight)
@@ -158,7 +158,7 @@ def rescore(hypotheses: Sequence[Hypothesis], decoder_scores: npt.ArrayLike, ctc
 def new_search(
     name: str, beam_size: int = BEAM_SIZE, fusion: LmFusion | None = None
 ) -> CtcGreedySearch | CtcPrefixBeamSearch:
-    """A fresh CTC search for `name` of SEARCHES, with a language model unless greedy; ValueError for another name."""
+    """A new CTC search, `name` of SEARCHES, with a language model unless greedy. Raises ValueError for another name."""
     if name not in SEARCHES:
         raise ValueError(f"search {name!r} is not known: choose one of {', '.join(SEARCHES)}")
     if name == "greedy":
@@ -178,8 +178,8 @@ def decode(
 
     Args:
         log_probs: (T, V) float32, natural log-probabilities of valid encoder frames.
-        name: of the search, "greedy" | "beam" | "rescore".
-        score: decoder scores; needed by "rescore" only.
+        name: name of the search, "greedy" | "beam" | "rescore".
+        score: decoder scores; only for "rescore".
         fusion: language model that the beam searches use.
     """
     search = new_search(name, beam_size, fusion)
@@ -189,7 +189,7 @@ def decode(
     if score is None:
         raise ValueError("search rescore needs a model with a decoder; use search beam")
     hypotheses = search.hypotheses(NUM_RESCORED, finished=True)
-    if len(hypotheses) == 1 or not hypotheses[0].tokens:  # silence is not worth the decoder's time
+    if len(hypotheses) == 1 or not hypotheses[0].tokens:  # nothing to choose, or silence
         return hypotheses[0]
     return hypotheses[rescore(hypotheses, score([h.tokens for h in hypotheses]), ctc_weight)]
 
@@ -206,14 +206,14 @@ def decode_words(
 ) -> list[Word]:
     """The words of a whole utterance.
 
-    phone_log_probs: (T, 1 + 2 * phones) float32; needed by a fusion over phones, which is not rescored.
-    The other arguments are those of `decode`; tokens: spelling of every token id.
+    phone_log_probs: (T, 1 + 2 * phones) float32; needed by a fusion over phones, which does not rescore.
+    tokens: spelling of every token id. See `decode` for the other arguments.
     """
     if fusion is None or not fusion.over_phones or name == "greedy":
         hypothesis = decode(log_probs, name, beam_size, score, ctc_weight, fusion)
         return words(hypothesis, tokens, with_lm=fusion is not None)
     if phone_log_probs is None:
-        raise ValueError("the search is over phones, and the model gave no phone_log_probs")
+        raise ValueError("the search is over phones, but the model has no phone_log_probs")
     return phone_words(decode(phone_log_probs, "beam", beam_size, fusion=fusion), fusion, log_probs, tokens)
 
 
@@ -225,7 +225,7 @@ def decode_by_steps(
     encoder_out: npt.NDArray[np.float32],
     ctc_weight: float = JOINT_CTC_WEIGHT,
 ) -> list[Word]:
-    """The words of a whole utterance by `name` of DECODER_SEARCHES; see `asr.runtime.joint_search.joint_search`.
+    """The words of a whole utterance, by `name` of DECODER_SEARCHES; see `asr.runtime.joint_search.joint_search`.
 
     log_probs: (T, V) float32 of CTC, encoder_out: (T, dim) float32; tokens: spelling of every token id.
     """

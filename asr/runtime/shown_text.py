@@ -1,4 +1,4 @@
-"""The text of events: spoken commands, masked words, numbers, marks, replacements; see csrc/text/formatter.h."""
+"""The text of events: spoken commands, masking, numbers, punctuation, replacements; see csrc/text/formatter.h."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TEXTS = OPTIONS["text"].choices
 
 
 def bundled_punctuation() -> Path | None:
-    """The model for case and punctuation of English that ships with the package; None where it came without."""
+    """The bundled punctuation model of English; None if the package was built without it."""
     path = Path(__file__).parents[1] / "models" / "english.punctuation.onnx"
     return path if path.is_file() else None
 
@@ -32,7 +32,7 @@ def text_options(
     written_forms: Sequence[tuple[str, str]] = (),
     language: str | None = None,
 ) -> _core.TextOptions | None:
-    """Options of the text of events for a model with these tokens; None: words as they are recognized.
+    """Text options for a model with these tokens; None: words as recognized.
 
     written_forms: of hotwords, see `LmFusion.written_forms`. language: a BCP 47 code; None: guessed from the tokens.
     Raises ValueError for a list that cannot be read or used.

@@ -1,7 +1,7 @@
-"""`asr average`: the mean of the weights of several training runs that began with the same weights.
+"""`asr average`: averages the weights of several training runs that started from the same weights.
 
-Such runs stay so close that their mean is a network of its own, often better than each (model soups, Wortsman et al.
-2022): it costs nothing at run time and has some of what each run learned.
+Such runs stay so close that their mean is a good network, often better than each of them (model soups, Wortsman et al.
+2022): it costs nothing at run time and combines what the runs learned.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from asr.training.pretrained import Pretrained, with_new_layers
 
 
 def average(sources: Sequence[tuple[str, float]]) -> Pretrained:
-    """The mean of the weights of `sources`, as `load_pretrained` takes them, with shares above 0.
+    """The weighted mean of `sources` of `load_pretrained`, with shares above 0.
 
-    Its configuration, text units and license are those of the first. It has no errors of validation: nobody measured
-    them. Steps and audio are sums. A source without the running mean of the first counts as zeros there, as every
-    training begins. One with fewer encoder layers gets new ones, as the training of the first did.
-    Raises CheckpointError for other networks or text units than the first.
+    Configuration, text units and license are those of the first. Validation errors are dropped, because they were not
+    measured for the mean. Steps and audio are summed. A source without the running mean of the first counts as zeros,
+    the initial values. One with fewer encoder layers first gets new ones, as the training of the first did.
+    Raises CheckpointError if a network or its text units differ from the first.
     """
     first = load_pretrained(sources[0][0])
     mean = {name: value.clone() for name, value in first.weights.items()}
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="WEIGHTS[*SHARE]",
         help="folders of training runs (their best checkpoints), checkpoints, .safetensors files or bundled, that "
-        "began with the same weights; share: any number above 0 (default 1)",
+        "started from the same weights; share: any number above 0 (default 1)",
     )
     parser.add_argument("-o", "--output", required=True, type=Path, metavar="PATH", help="the .safetensors file")
 

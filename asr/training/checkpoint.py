@@ -1,4 +1,4 @@
-"""Checkpoints: one file with the whole state of a training. An interruption never leaves a damaged one.
+"""Checkpoints: one file with the whole state of a training run, which an interruption never damages.
 
 A checkpoint is written under a temporary name, synced, and renamed. It is loaded with `weights_only=True`, so an
 untrusted file cannot run code.
@@ -47,7 +47,7 @@ class Checkpoint:
         return with_vocab(self.config.model, self.tokenizer.vocab_size)
 
     def pretrained(self) -> Pretrained:
-        """The moving average, with what is known of its training. CheckpointError for a damaged summary."""
+        """The moving average, with the summary of its training. Raises CheckpointError for a damaged summary."""
         return Pretrained(self.config, self.tokenizer, self.average, self._summary())
 
     def _summary(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class Checkpoint:
             ) from error
 
     def save(self, path: Path) -> None:
-        """Writes atomically: `path` has its former content or all of the new one. Raises OSError if it cannot."""
+        """Writes atomically: `path` has its former content or all of the new one. Raises OSError on failure."""
         values = {
             "format_version": FORMAT_VERSION,
             "config": self.config.to_dict(),
@@ -78,7 +78,7 @@ class Checkpoint:
         write_values(path, values)
 
     def save_step(self, folder: Path, keep: int) -> None:
-        """Saves the checkpoint of its step in the folder of a run and keeps the newest `keep` checkpoints.
+        """Saves the checkpoint of its step in the folder of a run and keeps only the newest `keep` checkpoints.
 
         At any moment the folder has a complete newest checkpoint. Only one process may write at a time.
         """
@@ -90,7 +90,7 @@ class Checkpoint:
 
     @staticmethod
     def load(path: str | Path, device: str = "cpu") -> Checkpoint:
-        """Reads a checkpoint; CheckpointError, naming the file and what is wrong with it, otherwise."""
+        """Reads a checkpoint. Raises CheckpointError with the file and the reason."""
         values = read_values(path, device)
         if not isinstance(values, dict) or values.get("format_version") != FORMAT_VERSION:
             found = values.get("format_version") if isinstance(values, dict) else None
@@ -106,43 +106,43 @@ class Checkpoint:
             for weights in (checkpoint.weights, checkpoint.average):
                 check_weights(weights, checkpoint.model_config)
         except KeyError as error:
-            raise CheckpointError(f"{path} lacks {error} and is no checkpoint of asr-stream") from error
+            raise CheckpointError(f"{path} lacks {error} and is not an asr-stream checkpoint") from error
         except (AttributeError, TypeError, ValueError) as error:
-            raise CheckpointError(f"{path} is no checkpoint of asr-stream: {error}") from error
+            raise CheckpointError(f"{path} is not an asr-stream checkpoint: {error}") from error
         return checkpoint
 
 
 def write_values(path: Path, values: dict[str, Any]) -> None:
-    """Writes a file of PyTorch's atomically, and synced. Raises OSError if it cannot."""
+    """Writes a PyTorch file atomically, and syncs it. Raises OSError on failure."""
     try:
         with replacing(path, durable=True) as part, open(part, "wb") as file:
             torch.save(values, file)
-    except (OSError, RuntimeError) as error:  # torch reports a full disk as RuntimeError
+    except (OSError, RuntimeError) as error:  # PyTorch reports a full disk as RuntimeError
         cause = error.__context__ if isinstance(error.__context__, OSError) else error
         raise OSError(f"cannot write {path}: {getattr(cause, 'strerror', None) or error}") from error
 
 
 def read_values(path: str | Path, device: str = "cpu") -> Any:
-    """The values of a file of PyTorch's; CheckpointError, naming the file, where it is none or damaged."""
+    """The values of a PyTorch file. Raises CheckpointError, with its name, if it is not one or is damaged."""
     try:
         with zipfile.ZipFile(path) as archive:
             damaged = archive.testzip()  # PyTorch writes checksums but does not check them
         values = torch.load(path, map_location=device, weights_only=True)
     except OSError as error:
         raise CheckpointError(f"cannot read checkpoint {path}: {error.strerror or error}") from error
-    except Exception as error:  # torch.load raises nearly any type on damaged files
+    except Exception as error:  # torch.load raises many types for damaged files
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise CheckpointError(f"{path} is not a checkpoint, or it is damaged: {reason}") from error
     if damaged:
-        raise CheckpointError(f"{path} is damaged: {damaged} in it has another checksum than it had when written")
+        raise CheckpointError(f"{path} is damaged: {damaged} in it does not have the checksum that was written")
     return values
 
 
 def kind_of(path: Path) -> str | None:
-    """Which network other than a recognizer a checkpoint is of; None for anything else."""
+    """The kind of a checkpoint that is not of a recognizer; None for anything else."""
     try:
         values = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except Exception:  # whatever is wrong with it, it is for its own reader to say
+    except Exception:  # errors of the file are reported by its own reader
         return None
     return values.get("kind") if isinstance(values, dict) else None
 
@@ -158,7 +158,7 @@ def checkpoint_path(folder: Path, step: int) -> Path:
 
 
 def resolve(path: str | Path) -> Path:
-    """A checkpoint file, or the newest one of a training run's folder (`best.pt` if it has one)."""
+    """A checkpoint file, or the newest one in the folder of a training run (`best.pt` if it exists)."""
     path = Path(path)
     if not path.is_dir():
         return path
@@ -166,14 +166,14 @@ def resolve(path: str | Path) -> Path:
         return path / "best.pt"
     found = checkpoints(path)
     if not found:
-        raise CheckpointError(f"{path} holds no checkpoint")
+        raise CheckpointError(f"{path} has no checkpoint")
     return found[-1]
 
 
 def load_pretrained(source: str | Path) -> Pretrained:
-    """The weights of `source`: "bundled", a .safetensors file, a checkpoint, or the folder of a run (its best one).
+    """Loads `source`: "bundled", a .safetensors file, a checkpoint, or the folder of a run (its best checkpoint).
 
-    Raises CheckpointError where it is none of these.
+    Raises CheckpointError if it is none of these.
     """
     path = BUNDLED if str(source) == "bundled" else resolve(source)
     if path.suffix == ".safetensors":
@@ -189,18 +189,18 @@ def load_pretrained(source: str | Path) -> Pretrained:
 def average_newest(folder: str | Path, count: int) -> Checkpoint:
     """The newest checkpoint of a run, with the mean of the weights of the run's newest `count` as its average.
 
-    It averages the weights as trained (Vaswani et al. 2017), not their moving averages, whose mean would only lag
-    further behind. Raises CheckpointError if there are fewer checkpoints, or if they differ in network or text units.
+    It averages the weights as trained (Vaswani et al. 2017); the mean of the moving averages would only lag more.
+    Raises CheckpointError if there are fewer checkpoints, or if they differ in network or text units.
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise CheckpointError(f"{folder} is not the folder of a training run, whose checkpoints could be averaged")
+        raise CheckpointError(f"{folder} is not the folder of a training run with checkpoints to average")
     found = checkpoints(folder)
     if not found:
-        raise CheckpointError(f"{folder} holds no checkpoint")
+        raise CheckpointError(f"{folder} has no checkpoint")
     if not 1 <= count <= len(found):
         raise CheckpointError(
-            f"cannot average {count} checkpoints of {folder}, which holds {len(found)}: "
+            f"cannot average {count} checkpoints of {folder}, which has {len(found)}: "
             f"choose 1 to {len(found)}, or train with a larger train.keep_checkpoints"
         )
     newest = Checkpoint.load(found[-1])
@@ -231,7 +231,7 @@ def check_shape(trained: Config, config: Config, source: str) -> None:
         for field in dataclasses.fields(ours)
         if field.name not in ("dropout", "vocab_size", "phones")
         and getattr(ours, field.name) != getattr(theirs, field.name)
-        and not (field.name == "running_mean" and ours.running_mean)  # begins at zero where there was none
+        and not (field.name == "running_mean" and ours.running_mean)  # starts at zero if there was none
     ]
     if differing:
         raise CheckpointError(f"the weights of {source} do not fit this configuration: {'; '.join(differing)}")

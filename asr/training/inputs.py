@@ -1,4 +1,4 @@
-"""Inputs of a training run that come from its data: text units, pronunciations, normalization."""
+"""Inputs of a training run that depend on its data: text units, pronunciations, normalization."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from asr.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 CMVN_UTTERANCES = 2000
 NUM_NAMED = 10
-"""Words or letters that an error names."""
+"""Maximum words or letters listed in an error."""
 
 
 def train_tokenizer(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
@@ -33,7 +33,7 @@ def train_tokenizer(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
 
 
 def check_letters(tokenizer: Tokenizer, texts: Iterable[str]) -> None:
-    """Raises ValueError for text that the units cannot write, which would train `<unk>`."""
+    """Raises ValueError for text that the units cannot spell, which would train `<unk>`."""
     unknown = tokenizer.unknown_letters(texts)
     if unknown:
         letters = ", ".join(f"{letter!r} ({count} times)" for letter, count in unknown.most_common(NUM_NAMED))
@@ -41,7 +41,7 @@ def check_letters(tokenizer: Tokenizer, texts: Iterable[str]) -> None:
         raise ValueError(
             f"data.train has letters that the model to start from does not write: {letters}{more}. "
             "Prepare the text with the model's letters (`asr prepare` has --upper, --lower and --alphabet), start "
-            "a new run from it with train.new_units=true, which adds them, or train from nothing with train.init="
+            "a new run from it with train.new_units=true, which adds them, or train from scratch with train.init="
         )
 
 
@@ -56,9 +56,9 @@ def absent_letters(tokenizer: Tokenizer) -> str:
 
 
 def load_phones(lexicon: str, texts: Sequence[str], phones: Sequence[str] = ()) -> PhoneTokenizer:
-    """The pronunciations of a dictionary, or of "bundled", the language model that ships with the package.
+    """Loads the pronunciations of a dictionary, or of "bundled", the bundled language model.
 
-    phones: those of the model to start from, if any. Raises ValueError naming words of `texts` without pronunciation.
+    phones: those of the model to start from, if any. Raises ValueError with the words of `texts` that lack one.
     """
     source = bundled_lexicon(texts) if lexicon == "bundled" else load_lexicon(lexicon)
     tokenizer = PhoneTokenizer(source, phones)
@@ -72,14 +72,14 @@ def load_phones(lexicon: str, texts: Sequence[str], phones: Sequence[str] = ()) 
 
 
 def phone_denominator(config: LossConfig, tokenizer: PhoneTokenizer | None, texts: Iterable[str]) -> Denominator | None:
-    """The sum over all phone sequences, under a trigram of the transcripts; None where CTC alone is the loss."""
+    """The sum over all phone sequences under a trigram of the transcripts; None if the loss is only CTC."""
     if tokenizer is None or config.denominator_weight == 0:
         return None
     return Denominator(map(tokenizer.encode, dict.fromkeys(texts)), len(tokenizer.phones))
 
 
 def bundled_lexicon(texts: Iterable[str]) -> Lexicon:
-    """Words of `texts` as the bundled language model pronounces them, and its G2P model those that it does not know."""
+    """Pronunciations of the words of `texts` by the bundled language model, and by its G2P model for unknown words."""
     lm = load_lm("bundled")
     pronouncer = Pronouncer(None, G2p(np.frombuffer(lm.g2p, np.uint8)), max_variants=1)
     words = {word.upper() for text in texts for word in text.split()}

@@ -43,7 +43,7 @@ def build_optimizer(model: nn.Module, config: OptimConfig) -> AdamW:
     }
     if not inner:
         return AdamW(groups, **options)
-    stacked = ("qkv.weight", "key_value.weight")  # several projections in one matrix, each orthogonalized by itself
+    stacked = ("qkv.weight", "key_value.weight")  # several projections in one matrix, orthogonalized separately
     for split in (False, True):
         members = [p for name, p in inner.items() if name.endswith(stacked) == split]
         groups.append({"params": members, "orthogonal": True, "split": split})
@@ -51,7 +51,7 @@ def build_optimizer(model: nn.Module, config: OptimConfig) -> AdamW:
 
 
 class Muon(AdamW):
-    """AdamW, but groups marked `orthogonal` step along their momentum with all singular values set to about 1.
+    """AdamW; for groups marked `orthogonal`, the step is the momentum with all singular values set to about 1.
 
     Muon (Jordan et al. 2024) with Nesterov momentum 0.95 and five Newton-Schulz iterations; its step is scaled to the
     root mean square of AdamW's (Liu et al. 2025, "Muon is scalable for LLM training"), so both share one learning rate.
@@ -77,7 +77,7 @@ class Muon(AdamW):
         for parameter in group["params"]:
             if parameter.grad is not None:
                 by_shape.setdefault(parameter.shape, []).append(parameter)
-        # As AdamW's fused kernel does it: a step marked on the device changes nothing.
+        # Like AdamW's fused kernel: a step marked on the device changes nothing.
         keep = 1.0 - getattr(self, "found_inf", torch.zeros(()))
         for (rows, columns), parameters in by_shape.items():
             gradient = torch.stack([p.grad for p in parameters if p.grad is not None])

@@ -1,8 +1,8 @@
-"""`asr train RECIPE --dry-run`: memory, operations, time and money that a recipe takes, before anything is rented.
+"""`asr train RECIPE --dry-run`: estimates memory, operations, time and cost of a recipe, before anything is rented.
 
-Nothing is measured: the training step itself (`asr.training.step`) runs on tensors without content, which takes seconds
-on any machine. Two kernels are replaced, whose shapes depend on values or which a CPU lacks: CTC, and on a GPU the
-fused attention, by what they keep for the backward pass. Prices and peak rates are those of `GPUS`; change them there.
+Nothing is measured: the training step itself (`asr.training.step`) runs on tensors without data, which takes seconds on
+any machine. Two operations are replaced by what they store for the backward pass: CTC, whose shapes depend on values,
+and the fused attention of GPUs, which a CPU lacks. Prices and peak rates are in `GPUS`; change them there.
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ from asr.model.model import AsrModel, with_vocab
 from asr.training.step import Learner, num_views
 
 UTTERANCE_S = 12.3
-"""Mean of LibriSpeech's training utterances."""
+"""Mean length of LibriSpeech's training utterances."""
 TOKENS_PER_S = {"char": 15.0}
-"""Text units in a second of read English, 2.7 words; PIECES_PER_S for kinds with pieces of words."""
+"""Text units per second of read English, at 2.7 words; PIECES_PER_S for kinds with word pieces."""
 PIECES_PER_S = 5.0
 PHONES_PER_S = 11.0
 NUM_LETTERS = 32
-"""Units of kind char, which the text decides."""
+"""Number of units of kind char, which depends on the text."""
 NUM_PHONES = 39
-"""Of CMUdict, without stress."""
+"""Phones of CMUdict, without stress."""
 UTILIZATION = (0.1, 0.4)
-"""Share of the peak rate that training reaches: a small network or a slow disk, and a large network well fed."""
+"""Share of the peak rate that training reaches: for a small network or a slow disk, and for a large network."""
 OVERHEAD_GB = 1.0
 """CUDA's context and libraries."""
 FRAGMENTATION = 0.1
-"""Share of a GPU's memory that the allocator cannot hand out."""
+"""Share of a GPU's memory that the allocator cannot use."""
 CPU_FRAGMENTATION = 0.45
-"""The same of glibc's allocator, which keeps what was freed: measured, it held 1.7 to 1.8 times what was in use."""
+"""The same for glibc's allocator, which keeps freed memory: measured, it held 1.7 to 1.8 times the memory in use."""
 
 
 CPU = torch.device("cpu")
 
 
 class Gpu(NamedTuple):
-    """Peak rates in TFLOP/s without sparsity; the price of an hour is an assumption."""
+    """Peak rates in TFLOP/s without sparsity; the price per hour is an assumption."""
 
     memory_gb: float
     bf16: float
@@ -76,7 +76,7 @@ GPUS = {
 
 
 class Rows(NamedTuple):
-    """Shape of a batch: utterances, counted once for all views, and their length."""
+    """Shape of a batch: number of utterances, counted once for all views, and their length."""
 
     number: int
     seconds: float
@@ -85,14 +85,14 @@ class Rows(NamedTuple):
 class Cost(NamedTuple):
     peak_bytes: int
     state_bytes: int
-    """Of them weights, gradients, optimizer and moving average."""
+    """Part of the memory: weights, gradients, optimizer and moving average."""
     flops: int
-    """Of all batches of the step."""
+    """Over all batches of the step."""
     num_parameters: int
 
 
 class _Memory(TorchDispatchMode):
-    """Counts the bytes of all tensors that are alive. PyTorch's own MemTracker takes one batch a step."""
+    """Counts the bytes of all live tensors. PyTorch's own MemTracker supports only one batch per step."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ class _Memory(TorchDispatchMode):
 
 
 class _FusedAttention(torch.autograd.Function):
-    """Keeps what the fused kernel keeps for the backward pass, and nothing else."""
+    """Stores what the fused kernel stores for the backward pass, and nothing else."""
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:
@@ -135,7 +135,7 @@ class _FusedAttention(torch.autograd.Function):
 
 
 class _Ctc(torch.autograd.Function):
-    """The forward variables of PyTorch's CTC, kept for the backward pass, which has as many of its own."""
+    """Stores the forward variables of PyTorch's CTC for the backward pass, which has as many of its own."""
 
     @staticmethod
     def forward(ctx: Any, log_probs: Tensor, targets: Tensor) -> Tensor:
@@ -151,18 +151,18 @@ class _Ctc(torch.autograd.Function):
 
 
 def learner(config: Config, device: torch.device = CPU) -> Learner:
-    """A network with random weights as `config` describes it. Units and phones are as many as usual."""
+    """A network with random weights, as `config` describes it, with a typical number of units and phones."""
     units = NUM_LETTERS if config.tokenizer.kind == "char" else config.tokenizer.vocab_size
     phones = tuple(f"p{number}" for number in range(NUM_PHONES if config.data.lexicon else 0))
     network = AsrModel(with_vocab(dataclasses.replace(config.model, phones=phones), units))
     denominator = Denominator([], NUM_PHONES) if phones and config.loss.denominator_weight > 0 else None
-    if device != CPU:  # tensors without content cannot be moved
+    if device != CPU:  # tensors without data cannot be moved
         network, denominator = network.to(device), denominator and denominator.to(device)
     return Learner(network, config, denominator, device, world_size=1)
 
 
 def batch_of(config: Config, rows: Rows) -> Batch:
-    """Noise of that shape, with a transcript of one unit, repeated."""
+    """Noise of this shape, with a transcript of one repeated unit."""
     count = rows.number * num_views(config)
     num_frames = round(rows.seconds / FRAME_SHIFT_S)
     num_tokens = max(1, round(rows.seconds * TOKENS_PER_S.get(config.tokenizer.kind, PIECES_PER_S)))
@@ -182,10 +182,10 @@ def batch_of(config: Config, rows: Rows) -> Batch:
 
 
 def take_steps(learns: Learner, config: Config, rows: Rows) -> int:
-    """A short step, from which on the optimizer has its state, and one of batches of that shape.
+    """Takes a short step, which creates the optimizer's state, and a step with batches of the given shape.
 
-    Returns the floating-point operations of a whole step. At most two batches are run: with the second one there are
-    gradients already, as with all that follow.
+    Returns the floating-point operations of a whole step. At most two batches are run: the second one starts with
+    existing gradients, like all later ones.
     """
     num_batches = max(1, config.train.batches_per_step)
     num_run = min(2, num_batches)
@@ -198,9 +198,9 @@ def take_steps(learns: Learner, config: Config, rows: Rows) -> int:
 
 @lru_cache(maxsize=64)
 def cost(config: Config, rows: Rows, fused: bool) -> Cost:
-    """What a step of `batches_per_step` batches of that shape takes. fused: with the attention kernel of a GPU.
+    """The cost of a step of `batches_per_step` batches of this shape. fused: with the attention kernel of a GPU.
 
-    Floating-point operations are counted without that kernel; they are the same.
+    Floating-point operations are counted without that kernel, which does not change them.
     """
 
     def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:
@@ -230,7 +230,7 @@ def cost(config: Config, rows: Rows, fused: bool) -> Cost:
 
 
 def shapes(config: Config) -> list[Rows]:
-    """The batches that take the most memory: of the longest utterances, and of rows that augmentation makes longer."""
+    """The batches that need the most memory: the longest utterances, and rows that augmentation makes longer."""
     most, longest = config.data.max_batch_s, config.data.max_utterance_s
     joined = 3 * longest + 2 * config.augment.max_pause_s if config.augment.concat_probability else longest
     silent = longest + (config.augment.max_silence_s if config.augment.silence_probability else 0)
@@ -239,19 +239,19 @@ def shapes(config: Config) -> list[Rows]:
 
 
 def peak_gb(config: Config, fused: bool) -> float:
-    """GB at the peak, of the batch that takes the most."""
+    """Peak memory in GB of the largest batch."""
     return max(cost(config, rows, fused).peak_bytes for rows in shapes(config)) / 1e9
 
 
 def room_gb(device: str) -> float:
-    """GB that a training may fill on a GPU of `GPUS`, or on this machine for "cpu"."""
+    """GB that training may use on a GPU of `GPUS`, or on this machine for "cpu"."""
     if device == "cpu":
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9 * (1 - CPU_FRAGMENTATION)
     return GPUS[device].memory_gb * 1.024**3 * (1 - FRAGMENTATION) - OVERHEAD_GB
 
 
 def batch_that_fits(config: Config, room: float, fused: bool) -> Config | None:
-    """`config` with a smaller batch, and more of them a step for as much audio; None if one utterance is too much."""
+    """`config` with smaller batches, but the same audio per step; None if a single utterance does not fit."""
     while peak_gb(config, fused) > room:
         smaller = config.data.max_batch_s / 2
         if smaller < config.data.max_utterance_s:
@@ -263,9 +263,9 @@ def batch_that_fits(config: Config, room: float, fused: bool) -> Config | None:
 
 
 def dry_run(config: Config, name: str, device: str, console: Console) -> None:
-    """Prints what training takes. device: a key of `GPUS`, "cpu" for this machine, or "" for all of them.
+    """Prints the cost of training. device: a key of `GPUS`, "cpu" for this machine, or "" for all of them.
 
-    Raises ConfigError, with the batch that fits, where it fits on none of them.
+    Raises ConfigError, with a batch that fits, if it fits on none of them.
     """
     if device not in ("", "cpu", *GPUS):
         raise ConfigError(f"--on {device!r} is not a device: take one of {', '.join(GPUS)}, cpu")
@@ -340,12 +340,12 @@ def dry_run(config: Config, name: str, device: str, console: Console) -> None:
 
 
 def _data(config: Config, console: Console) -> tuple[float | None, float]:
-    """Hours of an epoch, and the mean length of an utterance; None, and a length that is supposed, without data."""
+    """Hours per epoch, and the mean length of an utterance; without data, None and an assumed length."""
     try:
         parts, _ = load_training_cuts(config.data)
     except ValueError as error:
         seconds = min(UTTERANCE_S, config.data.max_utterance_s)
-        console.print(f"utterances of {seconds:g} s are supposed: {error}", markup=False, soft_wrap=True)
+        console.print(f"utterances of {seconds:g} s are assumed: {error}", markup=False, soft_wrap=True)
         return None, seconds
     durations = [(sum(cut.duration for cut in cuts) * share, len(cuts) * share) for cuts, share in parts]
     total, count = (sum(each) for each in zip(*durations, strict=True))

@@ -1,7 +1,7 @@
-"""A trained network to start from, to average, to evaluate or to export: what a training run leaves to others.
+"""A trained network to start from, average, evaluate or export: the result of a training run.
 
-It travels as one .safetensors file, which holds no code and no state of the optimizer. Its header
-has the configuration, the text units, a summary of the training, the license and a checksum as JSON.
+It is one .safetensors file, which contains neither code nor the optimizer's state. Its header has the configuration,
+the text units, a summary of the training, the license and a checksum as JSON.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from asr.tokenizer import Tokenizer
 BUNDLED = Path(__file__).parents[1] / "models" / "tiny.safetensors"
 FORMAT_VERSION = 1
 HEADER = "asr_stream"
-"""The entry of a file's metadata that holds what the module's head lists, as JSON."""
+"""The metadata entry with the header as JSON."""
 
 
 class CheckpointError(ValueError):
-    """A file that does not hold the weights of a training."""
+    """A file does not contain trained weights."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class Pretrained:
     """The configuration of its training."""
     tokenizer: Tokenizer
     weights: dict[str, Tensor]
-    """By the names of `AsrModel.state_dict`, float32."""
+    """Keyed as in `AsrModel.state_dict`, float32."""
     training: dict[str, Any] = field(default_factory=dict)
-    """Summary of the training, which an exported model repeats: `steps`, `audio_hours`, `wer`, `data`, `torch`."""
+    """Summary of the training, also in exported models: `steps`, `audio_hours`, `wer`, `data`, `torch`."""
     license: str = ""
     """The license of the weights, an SPDX identifier."""
 
@@ -61,7 +61,7 @@ class Pretrained:
         return model.eval()
 
     def save(self, path: Path) -> None:
-        """Writes a .safetensors file atomically. Weights that float16 holds exactly take 16 bits. Raises OSError."""
+        """Writes a .safetensors file atomically, in float16 if that is exact. Raises OSError."""
         stored = {}
         for name, value in self.weights.items():
             half = value.half()
@@ -80,7 +80,7 @@ class Pretrained:
 
     @staticmethod
     def load(path: Path) -> Pretrained:
-        """Reads a .safetensors file; CheckpointError, naming it and what is wrong with it, otherwise."""
+        """Reads a .safetensors file. Raises CheckpointError with its name and the reason."""
         try:
             with safe_open(path, "pt") as file:
                 header = json.loads((file.metadata() or {}).get(HEADER, "{}"))
@@ -88,12 +88,12 @@ class Pretrained:
         except OSError as error:
             raise CheckpointError(f"cannot read weights {path}: {error.strerror or error}") from error
         except (SafetensorError, ValueError, RecursionError) as error:
-            raise CheckpointError(f"{path} is no safetensors file of asr-stream, or it is damaged: {error}") from error
+            raise CheckpointError(f"{path} is not an asr-stream safetensors file, or it is damaged: {error}") from error
         try:
             if header.pop("format_version", None) != FORMAT_VERSION:
                 raise ValueError(f"this version reads weights of format {FORMAT_VERSION}")
             if header.pop("checksum", None) != _checksum(header, stored):
-                raise ValueError("it is damaged: its checksum is not that of its content")
+                raise ValueError("it is damaged: its checksum does not match its content")
             loaded = Pretrained(
                 from_dict(Config, header["config"]),
                 Tokenizer.from_dict(header["tokenizer"]),
@@ -103,7 +103,7 @@ class Pretrained:
             )
             check_weights(loaded.weights, loaded.model_config)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(f"{path} has no weights of asr-stream that can be used: {error}") from error
+            raise CheckpointError(f"{path} has no usable asr-stream weights: {error}") from error
         return loaded
 
 
@@ -118,7 +118,7 @@ def _checksum(header: dict[str, Any], tensors: dict[str, Tensor]) -> str:
 
 
 def check_weights(weights: dict[str, Tensor], config: ModelConfig) -> None:
-    """Raises ValueError unless `weights` are finite and just those of the network that `config` describes."""
+    """Raises ValueError unless `weights` are finite and exactly those of the network that `config` describes."""
     with torch.device("meta"):  # shapes without memory
         expected = {name: value.shape for name, value in AsrModel(config).state_dict().items()}
     odd = sorted({name for name, _ in expected.items() ^ {name: w.shape for name, w in weights.items()}.items()})
@@ -126,32 +126,32 @@ def check_weights(weights: dict[str, Tensor], config: ModelConfig) -> None:
         raise ValueError(f"weights of another network than its configuration: {', '.join(odd[:3])}")
     if damaged := [name for name, value in weights.items() if not value.isfinite().all()]:
         raise ValueError(
-            f"weights that are not finite numbers, in {', '.join(damaged[:3])}: take an earlier checkpoint, and train "
-            "on with a lower optim.lr"
+            f"weights that are not finite numbers, in {', '.join(damaged[:3])}: take an earlier checkpoint, and "
+            "continue with a lower optim.lr"
         )
 
 
 def with_new_units(pretrained: Pretrained, letters: Iterable[str]) -> Pretrained:
-    """The same model with these letters as further units; what belongs to them is fresh.
+    """The same model with these letters as additional units, whose weights are random.
 
-    ValueError for a model whose units are not letters.
+    Raises ValueError for a model whose units are not letters.
     """
     tokenizer = pretrained.tokenizer
     if tokenizer.kind != "char":
-        raise ValueError(f"train.new_units adds letters, and the model of train.init writes {tokenizer.kind} units")
+        raise ValueError(f"train.new_units adds letters, but the model of train.init writes {tokenizer.kind} units")
     tokenizer = Tokenizer("char", (*tokenizer.tokens, *letters))
     weights = AsrModel(with_vocab(pretrained.config.model, tokenizer.vocab_size)).state_dict()
     for name, value in pretrained.weights.items():
-        weights[name][tuple(map(slice, value.shape))] = value  # the units it knows come first
+        weights[name][tuple(map(slice, value.shape))] = value  # known units come first
     return replace(pretrained, tokenizer=tokenizer, weights=weights)
 
 
 def with_new_layers(pretrained: Pretrained, num_layers: int) -> Pretrained:
     """The same function computed by an encoder of `num_layers` layers, at least as many as it has.
 
-    The new layers are spread evenly. Each is a copy of the layer below it whose output projections are zero, so that it
-    adds nothing until it is trained (Chen et al. 2016, "Net2Net"). `condition_layers` move with their layers.
-    ValueError for layers with post-norm, which change what passes through them.
+    The new layers are spread evenly. Each is a copy of the layer below it with zero output projections, so that it adds
+    nothing until it is trained (Chen et al. 2016, "Net2Net"). `condition_layers` move with their layers.
+    Raises ValueError for post-norm, where new layers would change the function.
     """
     shape = pretrained.config.model
     if shape.norm != "pre":

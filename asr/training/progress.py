@@ -1,4 +1,4 @@
-"""Progress of a training: a progress bar, lines for validation, TensorBoard curves.
+"""Progress of a training run: a progress bar, lines for validation, TensorBoard curves.
 
 The measurements of a step stay on the device; their mean over `train.log_every` steps is read and shown.
 """
@@ -21,14 +21,14 @@ from torch.utils.tensorboard import SummaryWriter
 from asr.model.model import Losses
 
 PLAIN_EVERY = 5
-"""Points of the curves between two progress lines, without a terminal."""
+"""Points of the curves per progress line, without a terminal."""
 
 
 MIN_PACE_STEPS = 2
-"""Steps after the first before the remaining time is estimated."""
+"""Steps before the remaining time is estimated."""
 STARTING = "starting"
 WIDE = 120
-"""Columns of a terminal that has room for the parts of the loss."""
+"""Minimum columns of a terminal for showing the parts of the loss."""
 
 
 class StepStats(NamedTuple):
@@ -37,7 +37,7 @@ class StepStats(NamedTuple):
     losses: Losses
     """Losses of this process's batches, per token of the mean over processes."""
     grad_norm: Tensor
-    """scalar float32, of all processes, before clipping"""
+    """scalar float32, over all processes, before clipping"""
 
 
 class TrainingProgress:
@@ -56,7 +56,7 @@ class TrainingProgress:
         self._audio_s = 0.0
         self._started = time.monotonic()
         self._max_steps = max_steps
-        self._first: tuple[int, float] | None = None  # a step and when it ended; workers start before it
+        self._first: tuple[int, float] | None = None  # a step and when it ended; before it, workers start
         self._status = STARTING
         if visible:
             self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
@@ -85,7 +85,7 @@ class TrainingProgress:
             self._writer.close()
 
     def update(self, step: int, epoch: int, stats: StepStats, lr: float, audio_s: float) -> None:
-        """After an optimizer step on `audio_s` seconds of audio."""
+        """Records an optimizer step on `audio_s` seconds of audio."""
         self._stats.append(torch.stack((*stats.losses, stats.grad_norm)))
         self._audio_s += audio_s
         if step % self._log_every == 0:
@@ -96,7 +96,7 @@ class TrainingProgress:
             self._bar.update(self._task, completed=step, epoch=epoch, status=self._status, left=left)
 
     def _time_left(self, step: int) -> str:
-        """Time left at the mean pace so far, validations and checkpoints included; empty during the first steps."""
+        """Remaining time at the mean pace so far, including validation; empty during the first steps."""
         now = time.monotonic()
         if self._first is None:
             self._first = step, now
@@ -141,7 +141,7 @@ class TrainingProgress:
                 self._writer.add_scalar(f"train/{name}", value, step)
 
     def validated(self, step: int, rates: dict[str, float], took_s: float, unit: str) -> None:
-        """Error rates of a validation, by the name of the latency. unit: what is counted, "WER" or "PER" of phones."""
+        """Reports the error rates of a validation, keyed by latency. unit: "WER", or "PER" for phones."""
         self._started += took_s  # not part of the training speed
         if not self._visible:
             return

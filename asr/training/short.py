@@ -1,4 +1,4 @@
-"""Trainings of the small networks, of language and of punctuation: their options, reports and progress bar."""
+"""Training of the small networks for language and punctuation: options, reports and progress bar."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 PLAIN_EVERY = 100
 """Steps between two progress lines, without a terminal."""
 SPEED_S = 600.0
-"""Seconds of recent steps from which the time left is estimated. A report every minute is not too rare for it."""
+"""Seconds of recent steps for estimating the remaining time; long enough for one report per minute."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class TrainOptions:
     """Steps of the whole training, over all its sessions; its schedule ends there."""
     rows: int
     length: int
-    """Units of a row of a batch: word pieces, or words and the special units around them."""
+    """Units per row of a batch: word pieces, or words and the special units around them."""
     lr: float
     save_every: int
     """Steps between checkpoints and held-out scores."""
@@ -33,16 +33,16 @@ class Report:
 
     step: int
     share: float
-    """Share of the training that is done, in [0, 1]."""
+    """Completed share of the training, in [0, 1]."""
     loss: float
     units_per_s: float
     """Word pieces or words."""
 
 
 class TrainBar:
-    """The progress of a training: a bar in a terminal, else a line every `PLAIN_EVERY` steps.
+    """The progress of a training run: a bar in a terminal, otherwise a line every `PLAIN_EVERY` steps.
 
-    share: of the training, done before this session.
+    share: completed share of the training before this session.
     """
 
     def __init__(self, console: Console, unit: str, share: float = 0.0) -> None:
@@ -58,7 +58,7 @@ class TrainBar:
             disable=not console.is_terminal,
         )
         self._task = self._bar.add_task("train", total=1.0, step=0, loss="", speed="")
-        self._bar.tasks[self._task].completed = share  # not by `update`, which counts it as speed
+        self._bar.tasks[self._task].completed = share  # not `update`, which would count it as speed
 
     def __enter__(self) -> TrainBar:
         self._bar.start()

@@ -1,6 +1,6 @@
 """One step of training: losses of the batches, gradients, optimizer, moving average.
 
-It needs no data set, so that a step can also be costed before there is one (`asr.training.plan`).
+It needs no data set, so that its cost can be estimated without one (`asr.training.plan`).
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from asr.training.progress import StepStats
 
 
 def num_views(config: Config) -> int:
-    """Augmented views of each utterance in a batch."""
+    """Number of augmented views of each utterance in a batch."""
     return 2 if config.loss.cr_ctc_weight > 0 else 1
 
 
 def autocast(config: Config, device: torch.device) -> AbstractContextManager[Any]:
-    """The precision of `train.precision`."""
+    """A context with the precision of `train.precision`."""
     return torch.autocast(device.type, torch.bfloat16) if config.train.precision == "bf16" else nullcontext()
 
 
 class LossModule(nn.Module):
-    """The training losses as a module's forward, where data-parallel training synchronizes."""
+    """Computes the training losses in a module's forward, where data-parallel training synchronizes."""
 
     def __init__(self, model: AsrModel, config: Config, denominator: Denominator | None) -> None:
         super().__init__()
@@ -49,9 +49,9 @@ class LossModule(nn.Module):
 
 
 class Learner:
-    """A network with its optimizer and moving average; a call is a step on this process's batches.
+    """A network with its optimizer and moving average; a call takes a step on this process's batches.
 
-    model, denominator: on `device` already.
+    model, denominator: already on `device`.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Learner:
             self.losses = DistributedDataParallel(self.losses, broadcast_buffers=False)
 
     def __call__(self, batches: Sequence[Batch], step: int) -> tuple[StepStats, float]:
-        """Step number `step`, from 1. Returns its measurements, on the device, and the learning rate.
+        """Takes step number `step`, from 1. Returns its measurements, on the device, and the learning rate.
 
         A step with a non-finite gradient changes nothing.
         """
@@ -85,7 +85,7 @@ class Learner:
             with self._gradients_stay_here() if number < len(batches) else nullcontext():
                 with autocast(config, self.device):
                     losses = self.losses(batch, chunks, num_tokens)
-                readable = batch.seconds > 0  # else the pass only keeps the processes synchronized
+                readable = batch.seconds > 0  # otherwise the pass only keeps the processes synchronized
                 (losses.total * readable).backward()
             sums.append(torch.stack(losses).detach() * readable)
         grad_norm = nn.utils.clip_grad_norm_(self.model.parameters(), config.optim.max_grad_norm)

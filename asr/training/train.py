@@ -2,9 +2,9 @@
 
 - Batches, chunk masks and dropout of a step depend only on (seed, step). So a resumed run continues as if it had not
   stopped, and any number of processes that share the same batches trains the same model, up to rounding.
-- The loop reads a value from the device only every `train.log_every` steps, so that it never waits for it.
+- The loop reads values from the device only every `train.log_every` steps, so that it does not wait for it.
 - Ctrl-C (or SIGTERM) finishes the step, saves a checkpoint and prints how to resume.
-- The moving average of the weights is validated, and later exported.
+- The moving average of the weights is validated and exported.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from asr.training.step import Learner, autocast, num_views
 from asr.training.validate import VALIDATION_CHUNKS, validate
 
 NUM_NAMED = 10
-"""Utterances named for each reason to leave some out."""
+"""Maximum utterances listed for each reason to leave some out."""
 MAX_UNREADABLE = (10, 0.05)
-"""Training ends when more utterances than this number, and more than this share, could not be read."""
+"""Training ends if more utterances than this number, and more than this share, could not be read."""
 
 
 class Trainer:
@@ -64,7 +64,7 @@ class Trainer:
         self.batches_per_step = config.train.batches_per_step or self.world_size
         if self.batches_per_step % self.world_size:
             raise ValueError(
-                f"train.batches_per_step = {self.batches_per_step} cannot be shared out evenly to "
+                f"train.batches_per_step = {self.batches_per_step} cannot be distributed evenly over "
                 f"{self.world_size} processes: it must be a multiple of {self.world_size}"
             )
         self.folder = Path(config.train.output)
@@ -89,8 +89,8 @@ class Trainer:
         transcripts = (*self._texts(), *(cut.supervisions[0].text for cut in self.valid_cuts))
         phones = start.phones if start else ()
         lexicon = config.data.lexicon
-        if lexicon == "bundled" and start and not phones:  # fine-tuning data is too little to train a new phone head
-            self.print("the weights to start from have no phone head: the model goes on with letters alone")
+        if lexicon == "bundled" and start and not phones:  # too little fine-tuning data to train a new phone head
+            self.print("the weights to start from have no phone head: the model continues without phones")
             lexicon = ""
         elif phones and not lexicon:
             self.print("the phone head is dropped, because data.lexicon is empty; data.lexicon=bundled keeps it")
@@ -139,7 +139,7 @@ class Trainer:
                 signal.signal(number, handler)
         self.save()
         if self._stalled:
-            self.print(f"no better for {config.patience} validations: done; the best weights are in best.pt")
+            self.print(f"no improvement in {config.patience} validations: done; the best weights are in best.pt")
         return not self._stop
 
     def _run_epoch(self, progress: TrainingProgress) -> None:
@@ -171,13 +171,13 @@ class Trainer:
                 return
         if self.position.batch == 0:
             raise ValueError(
-                f"an epoch holds fewer batches than one step takes, {self.batches_per_step}; "
+                f"an epoch has fewer batches than one step takes, {self.batches_per_step}; "
                 "lower data.max_batch_s, train.batches_per_step or the number of processes"
             )
         self.position = Position(self.position.epoch + 1, 0)
 
     def _train_step(self, batches: Sequence[Batch]) -> tuple[StepStats, float]:
-        """One optimizer step on this process's batches. Returns its measurements, on the device, and the rate."""
+        """Takes an optimizer step on this process's batches. Returns its measurements, on the device, and the rate."""
         return self.learner(batches, self.step + 1)
 
     def _validate(self, progress: TrainingProgress) -> None:
@@ -228,7 +228,7 @@ class Trainer:
         if checkpoint.config.optim.kind != self.config.optim.kind:
             kind = checkpoint.config.optim.kind
             raise ValueError(
-                f"{self.folder} was trained with optim.kind={kind}: keep it, or use train.init to start anew"
+                f"{self.folder} was trained with optim.kind={kind}: keep it, or start a new run with train.init"
             )
         self.optimizer.load_state_dict(state["optimizer"])
         self.step, self.audio_hours, self.history = state["step"], state["audio_hours"], state["history"]
@@ -239,8 +239,8 @@ class Trainer:
         found = checkpoints(self.folder)
         if found and not resume:
             raise ValueError(
-                f"{self.folder} holds a training run (step {found[-1].stem.split('-')[1]}): "
-                "add --resume to go on, or choose another train.output"
+                f"{self.folder} has a training run (step {found[-1].stem.split('-')[1]}): "
+                "add --resume to continue, or choose another train.output"
             )
         return Checkpoint.load(found[-1]) if found else None
 
@@ -263,12 +263,12 @@ class Trainer:
             self.print(f"left out {where}for {reason}: {names}{more}")
 
     def _note_unreadable(self, batches: Sequence[Batch]) -> None:
-        """Names the utterances that batches left out; ValueError when there are too many of them."""
+        """Lists the utterances that batches left out. Raises ValueError if there are too many."""
         for batch in batches:
             self._num_unreadable += len(batch.unreadable)
             self._num_seen += len(batch.unreadable) + len(batch.num_frames) // self.num_views
             for refusal in batch.unreadable:
-                if refusal.id not in self._unreadable:  # it recurs in every epoch
+                if refusal.id not in self._unreadable:  # each recurs in every epoch
                     self._unreadable.add(refusal.id)
                     self.console.print(f"left out for {refusal.reason}: {refusal.id} ({refusal.detail})", markup=False)
         if self._num_unreadable > max(MAX_UNREADABLE[0], MAX_UNREADABLE[1] * self._num_seen):
@@ -277,8 +277,8 @@ class Trainer:
             )
 
     def _load_weights(self, weights: dict[str, Tensor]) -> None:
-        """Loads `weights`. A phone head that they lack keeps its random weights, a running mean that they lack its
-        zeros; a phone head that nothing trains is dropped."""
+        """Loads `weights`. A missing phone head keeps its random weights, a missing running mean its zeros; a phone
+        head that is not trained is dropped."""
         differing = {name for keys in self.model.load_state_dict(weights, strict=False) for name in keys}
         if others := sorted(name for name in differing if not name.startswith(("phone_ctc.", "encoder.speaker."))):
             raise ValueError(f"the weights do not fit the configuration: {', '.join(others)}")
@@ -287,8 +287,8 @@ class Trainer:
         return (cut.supervisions[0].text for cuts, _ in self.parts for cut in cuts)
 
     def _grown(self, pretrained: Pretrained) -> Pretrained:
-        """`pretrained` with as many encoder layers as configured, if those are more, and with units for new letters, if
-        `train.new_units` is set."""
+        """`pretrained` with the configured number of encoder layers, if that is larger, and with units for new letters
+        if `train.new_units` is set."""
         had, wanted = pretrained.config.model.encoder_layers, self.config.model.encoder_layers
         if wanted > had:
             self.print(f"the encoder grows from {had} to {wanted} layers")
@@ -308,13 +308,13 @@ class Trainer:
     def _agreed_to_stop(self) -> bool:
         """Whether any process was asked to stop. All must leave the loop at the same step."""
         if self.world_size > 1:
-            flag = torch.tensor(int(self._stop))  # on the CPU, so as not to wait for a GPU
+            flag = torch.tensor(int(self._stop))  # on the CPU, to avoid waiting for a GPU
             dist.all_reduce(flag, dist.ReduceOp.MAX)
             self._stop = bool(flag)
         return self._stop
 
     def print(self, text: str) -> None:
-        """Prints on the first process alone."""
+        """Prints in the first process only."""
         if self.rank == 0:
             self.console.print(text, markup=False, soft_wrap=True)
 
@@ -332,12 +332,12 @@ def _device(name: str) -> torch.device:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("config", help="a YAML file, or the name of a bundled recipe")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="e.g. optim.lr=5e-4 train.output=runs/mine")
-    parser.add_argument("--resume", action="store_true", help="go on from the newest checkpoint in train.output")
+    parser.add_argument("--resume", action="store_true", help="continue from the newest checkpoint in train.output")
     parser.add_argument(
-        "--dry-run", action="store_true", help="train nothing: print memory, time and cost, on a table of GPUs"
+        "--dry-run", action="store_true", help="do not train: print memory, time and cost, in a table of GPUs"
     )
     parser.add_argument(
-        "--on", metavar="DEVICE", default="", help="with --dry-run: a single one of the table, or cpu for this machine"
+        "--on", metavar="DEVICE", default="", help="with --dry-run: a single device of the table, or cpu (this machine)"
     )
 
 
@@ -352,7 +352,7 @@ def run(args: argparse.Namespace) -> int:
     trainer = Trainer(config, args.resume, Console())
     try:
         if not trainer.run():
-            trainer.print(f"interrupted at step {trainer.step}, saved; the same command with --resume goes on")
+            trainer.print(f"interrupted at step {trainer.step}, saved; continue with the same command and --resume")
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()

@@ -1,4 +1,4 @@
-"""Validation while training: greedy word error rate at full context, 640 ms and 320 ms."""
+"""Validation during training: greedy word error rate at full context, 640 ms and 320 ms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from asr.runtime.search import decode
 from asr.tokenizer import Tokenizer
 
 VALIDATION_CHUNKS = (("full", 0), *((f"{ENCODER_FRAME_MS * size}ms", size) for size in (16, 8)))
-"""Name and chunk size in encoder frames; left context is 64 frames, 2.56 s, in the chunked ones."""
+"""Name and chunk size in encoder frames; with chunks, the left context is 64 frames, 2.56 s."""
+
 LEFT_CONTEXT = 64
 
 

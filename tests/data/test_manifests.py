@@ -80,7 +80,7 @@ def test_table_loses_only_rows_with_odd_bytes(tmp_path):
         ("t.csv", b"sound,text\na,b\n", "no column for the audio path: .*it has sound, text"),
         ("t.tsv", b"", "it has none"),
         ("t.jsonl", b'{"path": "a"}\n', "no column for the text: .*it has path"),
-        ("t.jsonl", b"nothing\n", "holds no JSON object"),
+        ("t.jsonl", b"nothing\n", "has no JSON object"),
         ("t.csv", b'path,text\n"' + b"a" * 200000, "field larger than field limit"),
         ("t.xlsx", b"PK", "none of .tsv, .csv, .jsonl"),
     ],

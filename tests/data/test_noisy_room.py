@@ -243,7 +243,7 @@ def test_what_cannot_be_used_is_named(sounds, tmp_path, capsys):
     write_audio(bad / "silent.wav", hum(0.5)[:0])
     assert "silent.wav lasts 0.0 s" in error("--rir", bad)
     write_audio(bad / "silent.wav", np.zeros(601 * 1000), 1000)
-    assert "lasts 601.0 s; expected at most 600 s" in error("--rir", bad)
+    assert "lasts 601.0 s; expected more than 0 and at most 600 s" in error("--rir", bad)
     assert "--snr-db is '5'; expected two numbers" in error("--noisy-copies", 1, "--snr-db", "5")
     assert "ratios 25.0 to 5.0 dB" in error("--noisy-copies", 1, "--snr-db", "25,5")
     assert "--margins is 'long'; expected two numbers such as 0.3,2" in error("--margins", "long")

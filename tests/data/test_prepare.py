@@ -140,7 +140,7 @@ def test_manifest_without_its_features_is_an_error(tmp_path):
     with pytest.raises(ValueError, match="end early"):
         next(iter(load_cuts(result.manifest))).load_features()
     features.unlink()
-    with pytest.raises(ValueError, match="beside it"):
+    with pytest.raises(ValueError, match="next to it"):
         next(iter(load_cuts(result.manifest))).load_features()
 
 

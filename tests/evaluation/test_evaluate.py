@@ -382,7 +382,7 @@ def test_names_arguments_that_are_no_model_or_data(
         ([str(tiny_onnx), "--data", str(tmp_path / "sound.wav")], "sound.wav is not a prepared data set"),
         ([str(tmp_path / "none.onnx"), "--data", str(data)], "none.onnx"),
         ([str(tmp_path / "sound.wav"), "--data", str(data)], "sound.wav is not a checkpoint"),
-        ([str(tmp_path), "--data", str(data)], "holds no checkpoint"),
+        ([str(tmp_path), "--data", str(data)], "has no checkpoint"),
     ):
         assert main(["evaluate", *arguments]) == 1
         assert message in capsys.readouterr().err

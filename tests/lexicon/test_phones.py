@@ -161,7 +161,7 @@ def test_words_without_pronunciation_are_named(
 def test_the_phones_of_a_model_keep_their_order() -> None:
     units = PhoneTokenizer(Lexicon({"A": (("AH",),)}), phones=("K", "AH", "B"))
     assert units.phones == ("K", "AH", "B") and units.encode("A") == [3]
-    with pytest.raises(ValueError, match=r"the model has no phone AE, EY of the lexicon: it has AH B K"):
+    with pytest.raises(ValueError, match=r"the model lacks the phones AE, EY of the lexicon: it has AH B K"):
         PhoneTokenizer(WORDS, phones=("AH", "B", "K"))
 
 

@@ -124,5 +124,5 @@ def test_reads_a_share_in_blocks_across_the_file(tmp_path: Path, monkeypatch: py
 def test_a_file_without_prose(tmp_path: Path) -> None:
     path = tmp_path / "empty.txt"
     path.write_text("no marks here\n", encoding="utf-8")
-    with pytest.raises(ValueError, match="there is no prose in it"):
+    with pytest.raises(ValueError, match="it has no prose"):
         read(path, 100).corpus()

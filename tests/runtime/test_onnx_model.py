@@ -157,11 +157,13 @@ def test_a_foreign_graph_is_refused(tiny_onnx: Path, tmp_path: Path) -> None:
     foreign = tmp_path / "foreign.onnx"
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
     onnx.save(model, foreign)
-    with pytest.raises(ModelError, match=r"foreign\.onnx: metadata key model_type is None.* is no model of asr-stream"):
+    with pytest.raises(
+        ModelError, match=r"foreign\.onnx: metadata key model_type is None.* is not an asr-stream model"
+    ):
         OnnxModel(foreign)
     helper.set_model_props(model, OnnxModel(tiny_onnx).metadata.to_properties())
     onnx.save(model, foreign)
-    with pytest.raises(ModelError, match=r"foreign\.onnx is no model of asr-stream: its graph takes x and gives y"):
+    with pytest.raises(ModelError, match=r"foreign\.onnx is not an asr-stream model: its graph takes x and gives y"):
         OnnxModel(foreign)
 
 
@@ -172,7 +174,9 @@ def test_output_unknown_to_the_format_is_refused(tiny_onnx: Path, tmp_path: Path
     model.graph.node.append(helper.make_node("Identity", ["log_probs"], ["phone_log_probs"]))
     model.graph.output.append(helper.make_tensor_value_info("phone_log_probs", onnx.TensorProto.FLOAT, ["N", "T", "V"]))
     onnx.save(model, odd)
-    with pytest.raises(ModelError, match=r"odd\.onnx is no model .* gives .*, phone_log_probs; expected"):
+    with pytest.raises(
+        ModelError, match=r"odd\.onnx is not an asr-stream model .* gives .*, phone_log_probs; expected"
+    ):
         OnnxModel(odd)
 
 
@@ -202,7 +206,7 @@ def test_decoder_of_an_older_file_only_scores(tiny_onnx: Path, tmp_path: Path) -
     tokens, encoder_out = [[3, 4], [], [5] * 9], np.ones((7, model.metadata.dim), np.float32)
     np.testing.assert_allclose(older.score(tokens, encoder_out), model.score(tokens, encoder_out), rtol=0, atol=1e-5)
     assert model.has_decoder_steps and not older.has_decoder_steps
-    with pytest.raises(ValueError, match=r"odd\.onnx is of format 2, whose decoder makes no steps .*asr export"):
+    with pytest.raises(ValueError, match=r"odd\.onnx has format 2, whose decoder has no steps .*asr export"):
         open_engine(path).step_decoder()
     decoder = base64.b64encode(model.metadata.decoder_onnx).decode()
     mixed = OnnxModel(_edited(path, tmp_path, decoder_onnx=decoder))

@@ -173,7 +173,7 @@ def test_other_phones_are_named_and_none_search_letters(lm: NgramLm) -> None:
     fusion = LmFusion(lm, LETTERS, phones=PHONES)
     with pytest.raises(ValueError, match="vocab_size is 8, but the language model or hotwords were given 7 tokens"):
         CtcPrefixBeamSearch(lm=fusion).advance(sure("A", spelling=LETTERS))
-    with pytest.raises(ValueError, match="the model gave no phone_log_probs"):
+    with pytest.raises(ValueError, match="the model has no phone_log_probs"):
         decode_words(sure("A", spelling=LETTERS), LETTERS, "beam", fusion=fusion)
 
 
@@ -333,7 +333,7 @@ def test_the_file_has_pronunciations(lm: NgramLm) -> None:
         (["AA", "AA"], {}, "1 to 128 different names, got 2"),
         ([str(i) for i in range(129)], {}, "1 to 128 different names, got 129"),
         (["AA", ""], {}, "different names"),
-        (["AA"], {"A": [["B"]]}, "A is pronounced with 'B', which is none of the phones"),
+        (["AA"], {"A": [["B"]]}, "A is pronounced with 'B', which is not one of the phones"),
         (["AA"], {"A": [[]]}, "a pronunciation of A has 0 phones; 1 to 255"),
         (["AA"], {"A": [["AA"] * n for n in range(1, 257)]}, "A has 256 pronunciations; at most 255"),
     ],

@@ -92,8 +92,8 @@ def test_a_flipped_bit_is_noticed(run: Path) -> None:
     [
         (lambda values: values.update(weights={"ctc.bias": torch.zeros(3)}), "weights of another network"),
         (lambda values: values["average"].pop("ctc.bias"), "weights of another network .*: ctc.bias"),
-        (lambda values: values.update(weights=3), "no checkpoint of asr-stream"),
-        (lambda values: values.update(training=None), "no checkpoint of asr-stream"),
+        (lambda values: values.update(weights=3), "not an asr-stream checkpoint"),
+        (lambda values: values.update(training=None), "not an asr-stream checkpoint"),
         (lambda values: values["tokenizer"].update(tokens=["A"]), "tokens begin with"),
         (lambda values: values["config"]["model"].update(dim="wide"), r"model\.dim"),
         (lambda values: values.update(config=[]), "must be a mapping"),
@@ -186,12 +186,12 @@ def test_the_newest_checkpoints_are_averaged_as_trained(tmp_path: Path) -> None:
 def test_what_cannot_be_averaged_is_refused(run: Path) -> None:
     checkpoint_of_step(2).save_step(run, 2)
     for count in (0, 3):
-        with pytest.raises(CheckpointError, match=rf"average {count} checkpoints .* holds 2: choose 1 to 2, .*keep_c"):
+        with pytest.raises(CheckpointError, match=rf"average {count} checkpoints .* has 2: choose 1 to 2, .*keep_c"):
             average_newest(run, count)
     with pytest.raises(CheckpointError, match=r"checkpoint-2\.pt is not the folder"):
         average_newest(checkpoint_path(run, 2), 1)
     (run / "empty").mkdir()
-    with pytest.raises(CheckpointError, match="holds no checkpoint"):
+    with pytest.raises(CheckpointError, match="has no checkpoint"):
         average_newest(run / "empty", 1)
 
     checkpoint = checkpoint_of_step(3)

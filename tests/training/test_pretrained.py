@@ -224,7 +224,7 @@ def test_pieces_of_words_cannot_be_added(arguments: list[str], tones: tuple[Path
     assert main(pieces) == 0
     umlauts = relabeled(tones[0], tmp_path / "umlauts", "F", "Ä")
     options = [f"data.train={umlauts}", f"train.init={tmp_path / 'run'}", f"train.output={tmp_path / 'second'}"]
-    with pytest.raises(ValueError, match=r"train\.new_units adds letters, and the model .* writes bpe units"):
+    with pytest.raises(ValueError, match=r"train\.new_units adds letters, but the model .* writes bpe units"):
         Trainer(load_config(pieces[1], [*pieces[2:], *options, "train.new_units=true"]), False, Console())
 
 

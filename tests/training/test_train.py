@@ -386,4 +386,4 @@ def test_training_ends_when_it_gets_no_better(
     history = Checkpoint.load(saved).training["history"]
     assert len(history) == 4 and saved == checkpoint_path(tmp_path / "run", 8)
     assert Checkpoint.load(tmp_path / "run" / "best.pt").training["step"] == 2
-    assert "no better for 3 validations" in " ".join(capsys.readouterr().out.split())
+    assert "no improvement in 3 validations" in " ".join(capsys.readouterr().out.split())
