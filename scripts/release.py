@@ -42,7 +42,7 @@ def run(*command: object, **options: object) -> str:
 
 
 def versions(root: Path) -> dict[str, str]:
-    """What each file says first."""
+    """The version stated in each file."""
     found = {name: re.search(pattern, (root / name).read_text(), re.M) for name, pattern in VERSIONS.items()}
     return {name: match[1] if match else "none" for name, match in found.items()}
 
@@ -55,7 +55,7 @@ def wrong_versions(root: Path, *, rehearsal: bool) -> Iterator[str]:
             yield f"{name} has version {version}, and asr/__init__.py {wanted}"
     date = re.search(r"^## \S+, (.*)$", (root / "CHANGELOG.md").read_text(), re.M)
     if not rehearsal and not re.fullmatch(r"20\d\d-\d\d-\d\d", date[1] if date else ""):
-        yield f"CHANGELOG.md has '{date[1] if date else ''}' behind the version; it must be a date, as 2030-12-31"
+        yield f"CHANGELOG.md has '{date[1] if date else ''}' after the version; it must be a date such as 2030-12-31"
 
 
 def wrong_commit(root: Path, *, rehearsal: bool) -> Iterator[str]:

@@ -1,15 +1,15 @@
 #!/bin/bash
-# The best known way to the bundled encoder, from nothing: asr/recipes/RECORDS.md has what each step was worth.
+# Trains the bundled encoder from scratch in the best known way: asr/recipes/RECORDS.md has the effect of each step.
 #
 #   scripts/train_bundled.sh DATA OUT [key=value ...]
 #
 # DATA  train.tsv, dev.tsv (path, text, speaker), noise/ (recordings without speech), lexicon.txt (asr lexicon make) and,
-#       if there is any, unlabeled/: recordings of many speakers without texts
-# OUT   data sets and runs; the same command goes on where it stopped
+#       optionally, unlabeled/: recordings of many speakers without texts
+# OUT   data sets and runs; the same command continues where it stopped
 # key=value: for each training, such as train.max_steps=2 for a trial
 #
-# One CPU core takes some 12 hours for 28 hours of speech. The bundled weights themselves took a longer way: this one leaves
-# out what helped no more once the next step was known.
+# One CPU core takes some 12 hours for 28 hours of speech. The bundled weights were trained in more steps; steps that
+# later steps made unnecessary are left out here.
 set -euo pipefail
 data=$(realpath "$1") out=$(realpath -m "$2")
 shift 2
@@ -25,7 +25,7 @@ prepared noisy || asr prepare manifest "$data/train.tsv" --out "$sets" --name no
   --noise "$data/noise" --noisy-copies 1 --margins 0.2,1.5 --telephone 0.15
 prepared noise_alone || asr prepare noise "$data/noise" --out "$sets" --name noise_alone --hours 0.7
 
-# train NAME START DATA SETTINGS...: a run, unless it has ended; START is where its weights come from, or nothing
+# train NAME START DATA SETTINGS...: a run, unless it is complete; START: its initial weights, or nothing
 train() {
   local name=$1 start=$2 sources=$3
   shift 3
@@ -46,7 +46,7 @@ train discriminative runs/ctc "$noisy,$silent" optim.lr=8e-4 optim.warmup_steps=
   loss.phone_weight=0.8 loss.denominator_weight=0.4 train.max_steps=10000
 asr average runs/ctc*0.4 runs/discriminative*0.6 -o first.safetensors
 
-# 3. What the model recognizes of recordings without texts, where it is sure, is text for them.
+# 3. Confident transcripts of recordings without texts are used as their texts.
 if [ -d "$data/unlabeled" ] && ! [ -f labeled.done ]; then
   asr export first.safetensors -o first.onnx --int8 --language en
   asr transcribe "$data/unlabeled" --model first.onnx --lm bundled --text plain --out texts

@@ -1,34 +1,34 @@
-// The page: ties microphone, files, recognition and captions to the controls.
+// The page: connects microphone, files, recognition and captions with the controls.
 //
-// An engine recognizes: engine.js here sends audio to the server; js/web/engine.js recognizes in the browser.
-//   FIGURES                   [[id, title], ...], shown beside the latency
+// An engine recognizes: web/engine.js sends audio to the server; js/web/engine.js recognizes in the browser.
+//   FIGURES                   [[id, title], ...], shown next to the latency
 //   createEngine(page)        an engine, which calls the methods of `page` below
 //   engine.load()             resolves when it can listen; rejects with an Error whose message is a sentence
 //   engine.begin(sampleRate), engine.audio(samples, receivedAt)..., engine.end(): then it calls page.ended()
-//   engine.behindS            seconds of audio that are not recognized yet
-//   engine.abandon?.()        no longer wait for the last words
+//   engine.behindS            seconds of audio not yet recognized
+//   engine.abandon?.()        stops waiting for the last words
 
 import { Captions } from "./captions.js";
 import { FIGURES, createEngine } from "./engine.js";
 import { decode, feed } from "./file.js";
 import { Microphone, explain } from "./microphone.js";
 
-const NUM_LATENCIES = 20; // the figure shown is the greatest of so many
-const PATIENCE_MS = 3000; // for the last words; then one may choose not to wait
+const NUM_LATENCIES = 20; // the figure shown is the maximum of this many
+const PATIENCE_MS = 3000; // for the last words; after that the user may stop waiting
 const SILENCE_MS = 6000; // until the overlay is blank
-// /?overlay: the last two lines over a video, as OBS shows a page. Nobody presses a key there: it starts by itself.
+// /?overlay: the last two lines over a video, for a browser source of OBS. It starts without a key press.
 const OVERLAY = new URLSearchParams(location.search).has("overlay");
 
 const $ = (id) => document.getElementById(id);
 const captions = new Captions($("captions"), $("finals"), $("partial"));
 let listening = false;
-let reading = false; // a file, not the microphone
-let busy = false; // the microphone is being opened, or the last words are on their way
-let again = false; // start again when they have come
+let reading = false; // whether the source is a file
+let busy = false; // the microphone is being opened, or the last words are awaited
+let again = false; // start again after the last words
 let patience;
 let latencies = [];
 let beganAt; // performance.now() at 0:00 of the captions
-let startS = 0; // where in the captions' time the stream began
+let startS = 0; // start of the stream in the captions' time
 let wakeLock = null;
 let blank;
 
@@ -41,7 +41,7 @@ const page = {
   figure(id, text) {
     $(id).textContent = text;
   },
-  // A sentence; "" when the error is over.
+  // A sentence; "" clears the error.
   showError(text) {
     $("error").textContent = text;
     $("error-box").hidden = !text;
@@ -52,11 +52,11 @@ const page = {
     if (!events.length) return;
     if (OVERLAY) blankAfterSilence();
     showTools();
-    if (reading) return; // pieces of a file wait for each other
+    if (reading) return; // pieces of a file are queued
     latencies = [...latencies, performance.now() - receivedAt].slice(-NUM_LATENCIES);
     page.figure("latency", `${Math.max(...latencies).toFixed(0)} ms`);
   },
-  // The last final does not count: it is a partial again.
+  // The last final does not count: it becomes a partial again.
   takeBack() {
     captions.takeBack();
     showTools();
@@ -70,13 +70,13 @@ const page = {
     if (again) start();
     again = false;
   },
-  // It cannot go on.
+  // The engine cannot continue.
   failed(text) {
     page.status("");
     page.showError(text);
     stop();
   },
-  // Resolves to the token that the user gave, null if none.
+  // Resolves to the token that the user entered, or null.
   askForToken(hint) {
     $("token-hint").textContent = hint;
     $("token").value = "";
@@ -104,7 +104,7 @@ const microphone = new Microphone({
   },
 });
 
-// In decibels above -60 dB of full scale.
+// Decibels above -60 dBFS.
 function showLevel(peak) {
   const level = Math.max(0, Math.min(60, Math.round(60 + 20 * Math.log10(peak))));
   $("level").ariaValueNow = level;
@@ -119,7 +119,7 @@ async function start() {
     begin(await microphone.open($("device").value));
     microphone.start();
     $("listen").textContent = "Stop listening";
-    listDevices(); // browsers name them only after this
+    listDevices(); // browsers name them only after permission was given
   } catch (error) {
     await microphone.close();
     page.status("");
@@ -131,10 +131,10 @@ async function start() {
 function begin(sampleRate) {
   const now = performance.now();
   if (captions.empty) {
-    captions.forgetCleared(); // its times would not go with those from now on
+    captions.forgetCleared(); // its times would not match later ones
     beganAt = now;
   }
-  // A file is captioned in less time than it lasts: what comes next begins after it.
+  // A file is captioned faster than it plays: later audio begins after its end.
   startS = Math.max(captions.endS, reading ? 0 : (now - beganAt) / 1000);
   latencies = [];
   engine.begin(sampleRate);
@@ -145,7 +145,7 @@ function begin(sampleRate) {
 
 async function captionFile(file) {
   if (listening || busy || $("listen").disabled) {
-    page.showError("A file is captioned when nothing else is: stop listening, and drop it again.");
+    page.showError("A file cannot be captioned while listening: stop listening, and drop it again.");
     return;
   }
   setBusy(true);
@@ -206,14 +206,14 @@ function blankAfterSilence() {
   blank = setTimeout(() => document.body.classList.add("blank"), SILENCE_MS);
 }
 
-// A phone would go dark, and take the microphone away.
+// Without it a phone turns off its screen and the microphone.
 async function keepAwake() {
   wakeLock = (await navigator.wakeLock?.request("screen").catch(() => null)) ?? null;
 }
 
 // --- controls ---
 
-// A button that is disabled would lose the focus of the keyboard.
+// A disabled button would lose the keyboard focus.
 function setBusy(value) {
   busy = value;
   $("listen").ariaDisabled = value;
@@ -271,10 +271,10 @@ for (const [id, action] of Object.entries(actions)) $(id).addEventListener("clic
 $("device").addEventListener("change", changeDevice);
 $("file").addEventListener("change", () => {
   if ($("file").files.length) captionFile($("file").files[0]);
-  $("file").value = ""; // the same one may be chosen again
+  $("file").value = ""; // so that the same file can be chosen again
 });
 
-// The browser would leave the page for a file that is dropped on it.
+// The browser would open a dropped file in place of the page.
 for (const type of ["dragover", "drop", "dragleave"]) {
   document.addEventListener(type, (event) => {
     event.preventDefault();
@@ -293,7 +293,7 @@ document.addEventListener("keydown", (event) => {
 });
 navigator.mediaDevices?.addEventListener?.("devicechange", listDevices);
 document.addEventListener("visibilitychange", () => {
-  if (listening && !document.hidden) keepAwake(); // the browser took it when the page was hidden
+  if (listening && !document.hidden) keepAwake(); // the browser released it while the page was hidden
 });
 window.addEventListener("beforeunload", (event) => {
   if (captions.unsaved && !OVERLAY) event.preventDefault(); // the browser asks whether to leave

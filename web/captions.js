@@ -1,4 +1,4 @@
-// The text so far: on the page, as text, as subtitles.
+// The captions so far: on the page, as text, as subtitles.
 
 import { srt } from "./subtitles.js";
 
@@ -9,10 +9,10 @@ export class Captions {
   #list;
   #partial;
   #finals = [];
-  #cleared = null; // what was there before, until something new is final
+  #cleared = null; // captions before clearing, until there is a new final
   #numSaved = 0;
 
-  // box: what scrolls; list: an <ol>; partial: what shows the utterance under way.
+  // box: the scrolling element; list: an <ol>; partial: the element for the current utterance.
   constructor(box, list, partial) {
     this.#box = box;
     this.#list = list;
@@ -21,7 +21,7 @@ export class Captions {
 
   // event: {type, text, start, end, words}, see js/src/index.d.ts. Its times count from startS.
   show({ type, text, start, end, words, numStable }, startS) {
-    // Who has scrolled back to read is left there.
+    // Do not scroll away from what the user reads.
     const atEnd = this.#box.scrollHeight - this.#box.scrollTop - this.#box.clientHeight < AT_END;
     if (type === "partial") this.#showPartial(text, numStable);
     if (type === "final") {
@@ -37,7 +37,7 @@ export class Captions {
 
   takeBack() {
     const final = this.#finals.pop();
-    if (!final) return; // cleared meanwhile
+    if (!final) return; // cleared in the meantime
     this.#list.lastElementChild.remove();
     this.#partial.textContent = final.text;
     this.#numSaved = Math.min(this.#numSaved, this.#finals.length);
@@ -46,14 +46,14 @@ export class Captions {
   get empty() {
     return !this.#finals.length;
   }
-  // Where the last sentence ends, in the captions' time.
+  // End of the last sentence, in the captions' time.
   get endS() {
     return this.#finals.at(-1)?.end ?? 0;
   }
   get cleared() {
     return this.#cleared !== null;
   }
-  // Something would be lost with the page.
+  // Whether closing the page would lose captions.
   get unsaved() {
     return this.#finals.length > this.#numSaved;
   }
@@ -85,7 +85,7 @@ export class Captions {
     this.#cleared = null;
   }
 
-  // The words that will hardly change stand as firm as finals.
+  // Stable words look like finals.
   #showPartial(text, numStable) {
     const stable = document.createElement("span"), words = text.split(" ");
     stable.textContent = words.slice(0, numStable).join(" ");

@@ -1,4 +1,4 @@
-// What the microphone gives, in blocks of about 16 ms with the peak: an AudioWorklet, which never waits for the page.
+// An AudioWorklet that passes on the microphone's audio in blocks of about 16 ms with their peak, and never blocks.
 
 class Capture extends AudioWorkletProcessor {
   #block = new Float32Array(128 * Math.round((0.016 * sampleRate) / 128));
@@ -11,7 +11,7 @@ class Capture extends AudioWorkletProcessor {
     this.#length += samples.length;
     if (this.#length === this.#block.length) {
       const block = this.#block.slice();
-      // It falls slowly, so that the eye can follow.
+      // The peak falls slowly, so that it can be seen.
       this.#peak = block.reduce((most, sample) => Math.max(most, Math.abs(sample)), 0.9 * this.#peak);
       this.port.postMessage({ samples: block, peak: this.#peak }, [block.buffer]);
       this.#length = 0;

@@ -1,35 +1,35 @@
-// Recognition by the server that this page came from, over vosk-server's protocol at `vosk`.
+// Recognition by the server of this page, over vosk-server's protocol at `vosk`.
 //
-// When the connection breaks, another is made, and audio that is in no final yet is sent once more: speech
-// of that time becomes text a little later. A server that stops sends a final of the audio so far, which may end in the
-// middle of a word: so the last final of a connection does not count.
+// If the connection breaks, a new one is made, and audio that is not in a final yet is sent again: its text comes a
+// little later. A server that stops sends a final of the audio so far, which may end within a word; so the last final
+// of a connection does not count.
 
 import { Outbox } from "./outbox.js";
 
 export const FIGURES = [["behind", "Behind by"], ["connection", "Connection"]];
 
-const MAX_UNANSWERED = 16; // messages under way: enough to catch up fast, few enough that the server is not flooded
-const AFTER_WORD_S = 0.4; // of the silence that ended an utterance: its last word may sound on after its end
-const UNSHOWN_S = 3; // a word that was spoken so long ago is in a partial by now
+const MAX_UNANSWERED = 16; // messages in flight: enough to catch up quickly, but not to flood the server
+const AFTER_WORD_S = 0.4; // of the silence that ended an utterance: its last word may extend beyond its end
+const UNSHOWN_S = 3; // a word spoken this long ago is in a partial by now
 const CAUGHT_UP_S = 1;
-const DEAD_MS = 15_000; // without a reply that is due: the connection is dead, whatever its state is
+const DEAD_MS = 15_000; // without a reply that is due, the connection is dead, whatever its state
 const RETRY_MS = 500, MAX_RETRY_MS = 15_000;
-const TOKEN_PREFIX = "openai-insecure-api-key."; // how a page, which cannot set headers, sends a token
+const TOKEN_PREFIX = "openai-insecure-api-key."; // subprotocol for a token: a page cannot set headers
 const TOKEN_NEEDED = Symbol("a token is needed");
 
 export const createEngine = (page) => new Engine(page);
 
 class Engine {
   #page;
-  #outbox = null; // from `begin` until the last words have come
+  #outbox = null; // from `begin` until the last words have arrived
   #sampleRate;
   #endedAt; // null while listening
   #partial;
-  #lastFinal; // {text, doneS: audio up to there is done with} of the last reply, if it was one
+  #lastFinal; // {text, doneS: end of the audio it covers} of the last reply, if that was a final
 
   #socket = null;
-  #startS; // where in the recording the connection's stream began
-  #reply; // the last one: {endS, receivedAt} of the sound that it covers, and when it came (at)
+  #startS; // start of the connection's stream in the recording
+  #reply; // the last one: {endS, receivedAt} of the audio that it covers, and its time of arrival (at)
   #eofSent;
   #serverError; // the last error of the server
   #retryMs;
@@ -102,14 +102,14 @@ class Engine {
 
   #run({ error, text, partial = "", num_stable = 0, result = [] }) {
     this.#serverError = error;
-    if (error) return; // and it closes the connection
+    if (error) return; // the server closes the connection
     if (this.#retryMs !== RETRY_MS) {
       this.#retryMs = RETRY_MS;
       this.#page.showError("");
     }
     if (this.#lastFinal) this.#outbox.drop(this.#lastFinal.doneS);
     this.#lastFinal = null;
-    const message = this.#outbox.answered(); // none: this is the last of the stream
+    const message = this.#outbox.answered(); // undefined: the last reply of the stream
     if (message) this.#reply = { endS: message.endS, receivedAt: message.receivedAt };
     else if (this.#eofSent) this.#reply.receivedAt = this.#endedAt;
     this.#reply.at = performance.now();
@@ -130,7 +130,7 @@ class Engine {
   }
 
   #changed(text, numStable) {
-    // What was understood before the connection broke stays until it is understood again.
+    // Text from before the connection broke is shown until that audio is recognized again.
     if (text === this.#partial || (!text && this.#outbox.behindS > CAUGHT_UP_S)) return [];
     this.#partial = text;
     return [{ type: "partial", text, start: this.#startS, end: this.#reply.endS, words: [], numStable }];
@@ -192,14 +192,14 @@ class Engine {
     this.#page.figure("connection", "lost");
     this.#page.status("Not connected.");
     const amiss = await whatIsAmiss({ refused: true });
-    if (!this.#outbox) return; // given up meanwhile
+    if (!this.#outbox) return; // abandoned in the meantime
     if (amiss === TOKEN_NEEDED) return this.#connectWithToken();
-    const delayMs = this.#retryMs * (0.8 + 0.4 * Math.random()); // else all pages of a server come back at once
+    const delayMs = this.#retryMs * (0.8 + 0.4 * Math.random()); // so that the pages do not all return at once
     this.#retryMs = Math.min(2 * this.#retryMs, MAX_RETRY_MS);
     this.#retry = setTimeout(() => this.#connect(), delayMs);
     this.#page.status(`Connecting again in ${Math.ceil(delayMs / 1000)} s …`);
     const why = this.#serverError ? `The server says: ${this.#serverError}.` : amiss || "The connection broke.";
-    this.#page.showError(`${why} Speech is kept, and becomes text when it is back.`);
+    this.#page.showError(`${why} Speech is kept, and will be recognized when it is back.`);
   }
 
   #drop() {
@@ -216,24 +216,24 @@ class Engine {
 
   async #connectWithToken() {
     if (await this.#askForToken()) return this.#connect();
-    this.#page.failed("Without a token the server recognizes nothing.");
+    this.#page.failed("The server needs a token.");
     this.#finish();
   }
 
-  // Resolves to whether there is one that the server takes.
+  // Resolves to whether the user gave a token that the server accepts.
   async #askForToken() {
-    let hint = "Whoever runs the server has it.";
+    let hint = "Ask the operator of the server for it.";
     for (;;) {
       const token = await this.#page.askForToken(hint);
       if (token === null) return false;
       sessionStorage.setItem("token", token);
       if ((await whatIsAmiss()) !== TOKEN_NEEDED) return true;
-      hint = "The server does not take this token.";
+      hint = "The server does not accept this token.";
     }
   }
 }
 
-// A sentence, TOKEN_NEEDED, or "" when all seems well. A refused WebSocket has no reason.
+// A sentence, TOKEN_NEEDED, or "" if everything seems well. A refused WebSocket gives no reason.
 async function whatIsAmiss({ refused = false } = {}) {
   const ask = (path, options) =>
     fetch(path, { ...options, cache: "no-store", signal: AbortSignal.timeout(5000) }).catch(() => null);
@@ -246,12 +246,12 @@ async function whatIsAmiss({ refused = false } = {}) {
   const headers = token ? { Authorization: `Bearer ${encodeURIComponent(token)}` } : {};
   const metrics = await ask("metrics", { headers });
   if (metrics?.status === 401) return TOKEN_NEEDED;
-  // Nothing takes a POST there, but as with a WebSocket the browser sends the origin of this page with it.
+  // Nothing accepts a POST there, but the browser sends the page's origin with it, as for a WebSocket.
   const stranger = refused && (await ask("healthz", { method: "POST" }))?.status === 403;
   return stranger ? `The server does not know this page: start it with --allow-origin ${location.origin}.` : "";
 }
 
-// A subprotocol has no spaces and few other marks; the server decodes it.
+// A subprotocol may have few special characters; the server decodes it.
 function subprotocol(token) {
   return encodeURIComponent(token).replace(/[()]/g, (mark) => `%${mark.charCodeAt(0).toString(16)}`);
 }

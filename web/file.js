@@ -1,15 +1,15 @@
-// A file that is captioned: its sound, and how it goes to the engine no faster than that recognizes it.
+// A file to caption: decodes its audio, and passes it to the engine no faster than it is recognized.
 
 const SAMPLE_RATE = 16000;
 const PIECE = SAMPLE_RATE / 2; // samples
-const AHEAD_S = 10; // of what is recognized
+const AHEAD_S = 10; // maximum audio in the engine that is not recognized yet
 const POLL_MS = 20;
 
 // Resolves to {sampleRate, samples: Float32Array in ±1}, or {error: a sentence}. file: a File, audio or video.
 export async function decode(file) {
   let buffer;
   try {
-    // A context of that rate resamples what it decodes.
+    // A context with this rate resamples while decoding.
     buffer = await new OfflineAudioContext(1, 1, SAMPLE_RATE).decodeAudioData(await file.arrayBuffer());
   } catch {
     const why = "it is not audio or video, or this browser does not know its format";
@@ -23,7 +23,7 @@ export async function decode(file) {
   return { sampleRate: SAMPLE_RATE, samples };
 }
 
-// Resolves when all has been sent to the engine, or `stopped()`. progress(share): as it goes.
+// Resolves when everything has been passed to the engine, or `stopped()`. progress(share): called along the way.
 export async function feed(samples, engine, stopped, progress) {
   for (let begin = 0; begin < samples.length && !stopped(); begin += PIECE) {
     engine.audio(samples.slice(begin, begin + PIECE), performance.now());

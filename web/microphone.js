@@ -1,4 +1,4 @@
-// The microphone: blocks of sound, away from the page's own thread until they are whole (capture.js).
+// The microphone: collects blocks of audio outside of the page's own thread (capture.js).
 
 const SAMPLE_RATE = 16000;
 
@@ -7,13 +7,13 @@ export class Microphone {
   #lost;
   #open = null; // {track, context, source, node}
 
-  // block(samples, peak): of each block, Float32Array and its greatest; lost(): the device was disconnected.
+  // block(samples, peak): called with each block, a Float32Array and its peak; lost(): the device was disconnected.
   constructor({ block, lost }) {
     this.#block = block;
     this.#lost = lost;
   }
 
-  // Resolves to the sample rate; rejects with what `explain` explains. deviceId: "" for the default one.
+  // Resolves to the sample rate; rejects with an error for `explain`. deviceId: "" for the default device.
   async open(deviceId) {
     if (!navigator.mediaDevices) throw new DOMException("", "SecurityError");
     const stream = await microphoneStream(deviceId);
@@ -24,7 +24,7 @@ export class Microphone {
       context = new AudioContext({ sampleRate: SAMPLE_RATE });
       source = context.createMediaStreamSource(stream);
     } catch {
-      // Some browsers take a microphone at its own rate only; the recognizer resamples.
+      // Some browsers open a microphone only at its own rate; the recognizer resamples.
       await context?.close();
       context = new AudioContext();
       source = context.createMediaStreamSource(stream);
@@ -46,7 +46,7 @@ export class Microphone {
     context.resume();
   }
 
-  // No block comes from now on.
+  // No more blocks come after this call.
   async close() {
     const { track, context, node } = this.#open ?? {};
     this.#open = null;
@@ -58,14 +58,14 @@ export class Microphone {
 }
 
 async function microphoneStream(deviceId) {
-  // The recognizer was trained on speech as it is. Chromium turns gain control off with echo cancellation, Firefox does
-  // not.
+  // The recognizer was trained on unprocessed speech. Chromium turns off gain control together with echo cancellation,
+  // Firefox does not.
   const audio = { channelCount: 1, echoCancellation: false, noiseSuppression: false, autoGainControl: false };
   if (deviceId) {
     try {
       return await navigator.mediaDevices.getUserMedia({ audio: { ...audio, deviceId: { exact: deviceId } } });
     } catch (error) {
-      if (error.name !== "OverconstrainedError") throw error; // else it was unplugged since
+      if (error.name !== "OverconstrainedError") throw error; // otherwise it was unplugged since then
     }
   }
   return navigator.mediaDevices.getUserMedia({ audio });
@@ -74,13 +74,13 @@ async function microphoneStream(deviceId) {
 export function explain(error) {
   switch (error.name) {
     case "NotAllowedError":
-      return "The microphone may not be used: allow it for this page in the browser's settings, and start again.";
+      return "The microphone is blocked: allow it for this page in the browser's settings, and start again.";
     case "NotFoundError":
       return "There is no microphone: plug one in, and start again.";
     case "NotReadableError":
       return "The microphone cannot be opened: another program may be using it.";
     case "SecurityError":
-      return "The microphone is open to secure pages only: use https, or localhost.";
+      return "Browsers allow the microphone only on secure pages: use https, or localhost.";
     default:
       return `The microphone cannot be opened: ${error.message}.`;
   }

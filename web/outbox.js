@@ -1,14 +1,14 @@
-// Audio on its way to the server, in messages that have one reply each. What may not be in a final yet is kept, so that
-// it can be sent once more over another connection.
+// Audio on its way to the server, in messages with one reply each. Audio that may not be in a final yet is kept, so
+// that it can be sent again over another connection.
 
 const MESSAGE_S = 0.1;
-const MAX_KEPT_S = 600; // 19 MB at 16 kHz; of what is older nothing is left
+const MAX_KEPT_S = 600; // 19 MB at 16 kHz; older audio is discarded
 
 export class Outbox {
   #sampleRate;
   #messages = []; // {samples, startS, endS, receivedAt}, oldest first; times since the start of the recording
-  #numSent = 0; // of them, the first ones
-  #numAnswered = 0; // of those
+  #numSent = 0; // of the messages, from the first
+  #numAnswered = 0; // of the sent ones
   #filling = null; // the message that is not full yet
   #numFilled = 0;
   #numSamples = 0; // of the recording, to the end of the messages
@@ -32,7 +32,7 @@ export class Outbox {
     }
   }
 
-  // What has come makes a message, full or not.
+  // Completes the message, even if it is not full.
   flush(receivedAt) {
     if (!this.#numFilled) return;
     const startS = this.#numSamples / this.#sampleRate;
@@ -48,14 +48,14 @@ export class Outbox {
     }
   }
 
-  // The next message; undefined when all are sent.
+  // The next message; undefined if all are sent.
   next() {
     const message = this.#messages[this.#numSent];
     if (message) this.#numSent++;
     return message;
   }
 
-  // A reply came: the message that it answers; undefined when none was open.
+  // A reply came: returns the message that it answers; undefined if none was open.
   answered() {
     return this.#numAnswered < this.#numSent ? this.#messages[this.#numAnswered++] : undefined;
   }
@@ -68,13 +68,13 @@ export class Outbox {
     return this.#numSent - this.#numAnswered;
   }
 
-  // Seconds that no reply covers.
+  // Seconds of audio not covered by a reply.
   get behindS() {
     return this.#numAnswered < this.#messages.length
       ? this.#messages.at(-1).endS - this.#messages[this.#numAnswered].startS : 0;
   }
 
-  // Audio before untilS will not be needed again.
+  // Discards audio before untilS.
   drop(untilS) {
     let count = this.#messages.findIndex(({ endS }) => endS > untilS);
     if (count < 0) count = this.#messages.length;
@@ -83,7 +83,7 @@ export class Outbox {
     this.#numAnswered = Math.max(0, this.#numAnswered - count);
   }
 
-  // All that is kept is sent once more, from startS on. lostS: seconds before it that were too many to be kept.
+  // Sends everything that is kept again, from startS on. lostS: seconds before it that were too old to be kept.
   rewind() {
     const lostS = this.#lostS;
     this.#numSent = this.#numAnswered = this.#lostS = 0;

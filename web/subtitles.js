@@ -1,16 +1,16 @@
-// Finals as SRT, with the cues that asr.streaming.subtitles makes of them: one or two lines of at most 42 characters,
-// 1 to 7 seconds, cut at punctuation and pauses into parts of like length. The reasons stand there.
+// Finals as SRT, with the same cues as asr.streaming.subtitles: one or two lines of at most 42 characters, 1 to 7
+// seconds, cut at punctuation and pauses into parts of similar length. That module gives the reasons.
 
 const LINE_LENGTH = 42;
 const MIN_CUE_S = 1.0;
 const MAX_CUE_S = 7.0;
-const LINGER_S = 0.5; // a cue stands for so long after its last word
+const LINGER_S = 0.5; // a cue stays this long after its last word
 const GAP_S = 1 / 12; // between two cues
-const MIN_GAP_S = 0.5; // a shorter one would flicker
+const MIN_GAP_S = 0.5; // a shorter gap would flicker
 const PAUSE_S = 0.5;
-const SENTENCE_END = 1.0; // what a mark is worth to a cut behind it, in pauses of PAUSE_S
+const SENTENCE_END = 1.0; // value of a cut after a punctuation mark, in pauses of PAUSE_S
 const COMMA = 0.4;
-const WEAK = -0.3; // after one of BINDING
+const WEAK = -0.3; // after a word of BINDING
 const TITLES = ["Mr.", "Mrs.", "Dr.", "St."];
 const BINDING = new Set(`
   a an the this that these those my your his her its our their no some any every each
@@ -18,12 +18,12 @@ const BINDING = new Set(`
   and or but nor if as than because while when where which who whom whose
   i we they he she is are was were be been has have had do does did can could will would shall should may might must not
   mr mrs dr st
-`.split(/\s+/)); // words that belong to what follows
+`.split(/\s+/)); // words that belong to the following word
 
 // finals: [{words: [{word, start, end}, ...]}, ...], times in seconds.
 export function srt(finals) {
   const blocks = [];
-  let held = null, endS = 0; // the last cue, which stands as long as the next one lets it
+  let held = null, endS = 0; // the last cue, whose end depends on the next one
   const settle = (nextS) => {
     if (!held) return;
     endS = standsUntil(held, Math.max(nextS, held.endS));
@@ -56,7 +56,7 @@ function time(seconds) {
     String(ms % 1000).padStart(3, "0");
 }
 
-// Words that are longer than a line in pieces that share the time.
+// Words, with those longer than a line split into pieces that share the time.
 function spelled(words) {
   return words.flatMap(({ word, start, end }) => {
     const count = Math.ceil(word.length / LINE_LENGTH);
@@ -67,7 +67,7 @@ function spelled(words) {
   });
 }
 
-// One line, or else two of like length; none if it takes more.
+// One line, or two of similar length; none if more are needed.
 function lines(words) {
   const text = words.map(({ word }) => word).join(" ");
   if (text.length <= LINE_LENGTH) return [text];
@@ -79,14 +79,14 @@ function lines(words) {
   return middle ? [text.slice(0, middle), text.slice(middle + 1)] : [];
 }
 
-// The cues' words: the cuts of least cost, found from the end to the start.
+// The words of the cues: the cuts with the lowest total cost (dynamic programming from the end).
 function cut(words) {
-  const best = Array(words.length + 1); // of the words from i on: cost, end of the first cue
+  const best = Array(words.length + 1); // for the words from i on: cost, end of the first cue
   best[words.length] = { cost: 0, end: words.length };
   for (let i = words.length - 1; i >= 0; i--) {
     for (let end = i + 1; end <= words.length; end++) {
       const cost = costOf(words.slice(i, end));
-      if (cost === null && end > i + 1) break; // and more words would not fit either
+      if (cost === null && end > i + 1) break; // more words do not fit either
       const pauseS = end < words.length ? words[end].start - words[end - 1].end : PAUSE_S;
       const mark = end < words.length ? markOf(words[end - 1].word) : 0;
       const whole = (cost ?? 0) + 1 - pauseS / PAUSE_S - mark + best[end].cost;
@@ -98,7 +98,7 @@ function cut(words) {
   return cues;
 }
 
-// What a cut after `text` is worth, by its last word. The marks of "Mr." and "p.m." are none.
+// Value of a cut after `text`, by its last word. The periods of "Mr." and "p.m." do not count.
 function markOf(text) {
   const word = text.slice(text.lastIndexOf(" ") + 1);
   if (BINDING.has(word.toLowerCase().replace(/\.+$/, "")) && (TITLES.includes(word) || !word.endsWith("."))) return WEAK;
@@ -106,7 +106,7 @@ function markOf(text) {
   return /[,;:]$/.test(word) ? COMMA : 0;
 }
 
-// Of one cue: full ones, so that parts become alike, and those that are shown too briefly. null: cannot be one.
+// Cost of a cue: fullness, so that parts have similar length, and a too short time. null: it does not fit.
 function costOf(words) {
   const shown = lines(words);
   const spanS = words.at(-1).end - words[0].start;

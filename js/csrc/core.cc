@@ -30,7 +30,7 @@ namespace {
 using emscripten::typed_memory_view;
 using emscripten::val;
 
-// What `function` gives; a C++ exception, of which JavaScript would see a number, leaves as an Error.
+// Returns what `function` returns; converts a C++ exception, which JavaScript would see as a number, to an Error.
 template <typename Function>
 auto guarded(Function function) {
   std::string message;
@@ -64,7 +64,7 @@ std::shared_ptr<NgramLm> make_lm(const val& bytes) {
   });
 }
 
-// value: true or false, a number or a text.
+// value: a boolean, a number or a text.
 void set_option(Options& options, const std::string& name, const val& value) {
   guarded([&] {
     const std::string text = value.isString() ? value.as<std::string>() : "";
@@ -79,8 +79,8 @@ Options resolve(const Options& options, const ModelMetadata& metadata) {
   return guarded([&] { return resolved(options, metadata); });
 }
 
-// lists: an object with texts hotwords, phrases, mask, replace and commandList, one entry a line, or without. lm,
-// punctuation, neural_lm: or null.
+// lists: an object with optional texts hotwords, phrases, mask, replace and commandList, one entry per line. lm,
+// punctuation, neural_lm: may be null.
 std::shared_ptr<SegmentOptions> make_options(const Options& options, const std::shared_ptr<ModelMetadata>& metadata,
                                              const val& lists, std::shared_ptr<NgramLm> lm,
                                              std::shared_ptr<PunctuationMetadata> punctuation,
@@ -90,7 +90,7 @@ std::shared_ptr<SegmentOptions> make_options(const Options& options, const std::
       return lists.hasOwnProperty(name) ? std::optional(lists[name].as<std::string>()) : std::nullopt;
     };
     const Lists given{list("hotwords"), list("phrases"), list("mask"), list("replace"), list("commandList")};
-    if (given.phrases) lm = nullptr;  // is not used
+    if (given.phrases) lm = nullptr;  // not used
     if (!lm) neural_lm = nullptr;
     auto fusion = new_fusion(resolved(options, *metadata), std::move(lm), metadata->output_symbols(), metadata->phones,
                              given.hotwords);
@@ -136,7 +136,7 @@ void finish(Stream& self) {
 void fail(Stream& self, const std::string& reason) { self.fail(reason); }
 
 // null, or a step {features, numFrames, numValid, begins, ends, view}, or a scoring {tokens, encoderOut, numFrames}, or
-// units of the network for punctuation {units, pauses}, or a tree of word pieces {pieces, parents, depths, ends}.
+// units of the punctuation network {units, pauses}, or a tree of word pieces {pieces, parents, depths, ends}.
 val work(const Stream& self) {
   const Work* work = guarded([&] { return self.work(); });
   if (!work) return val::null();
@@ -170,7 +170,7 @@ val work(const Stream& self) {
   return object;
 }
 
-// phone_log_probs: null where the model writes no phones.
+// phone_log_probs: null for a model without phones.
 void stepped(Stream& self, const val& log_probs, const val& encoder_out, int num_frames, const val& phone_log_probs) {
   const bool has_phones = !phone_log_probs.isNull();
   const std::vector<float> rows = to_vector<float>(log_probs), vectors = to_vector<float>(encoder_out),
@@ -248,7 +248,7 @@ val take_events(Stream& self) {
   return events;
 }
 
-// Looks over an .onnx file, see onnx_file.h.
+// Checks an .onnx file, see onnx_file.h.
 void check_onnx(const val& bytes) {
   const std::vector<char> data = to_vector<char>(bytes);
   guarded([&] { read_onnx_properties({data.data(), data.size()}); });
@@ -265,7 +265,7 @@ val to_array(const std::vector<std::string>& texts) {
   return array;
 }
 
-// Type and shape of each state of one stream. left_context: encoder frames of its past.
+// Type and shape of each state of one stream. left_context: in encoder frames.
 val states(const ModelMetadata& metadata, int left_context) {
   val array = val::array();
   for (const StateTensor& state : metadata.states) {
@@ -329,7 +329,7 @@ val contract() {
   object.set("punctuationOutputs", names(kPunctuationOutputs));
   object.set("neuralLmInputs", names(kNeuralLmInputs));
   object.set("neuralLmOutputs", names(kNeuralLmOutputs));
-  val options = val::object();  // their names here and in JavaScript
+  val options = val::object();  // their names in C++ and in JavaScript
   for (const Option& option : kOptions) options.set(camel_case(option.name), std::string(option.name));
   object.set("options", options);
   return object;

@@ -3,56 +3,55 @@ export interface Word {
   word: string;
   start: number;
   end: number;
-  /** In (0, 1): the probability that it is right. */
+  /** Probability in (0, 1) that the word is right. */
   confidence: number;
 }
 
 /**
  * An event of a stream.
  *
- * - partial: the current utterance as understood so far. The next partial or final replaces it; it may be empty.
- * - final: an utterance that has ended. It will not change, and it is empty only where nothing but spoken
- *   commands was said.
- * - gap: audio between `start` and `end` never arrived. The utterance before it was ended by a final.
- * - error: something is wrong with the audio; the stream goes on.
+ * - partial: the current utterance as recognized so far; may be empty. The next partial or final replaces it.
+ * - final: an utterance that has ended; it does not change. It is empty only if it consisted of spoken commands.
+ * - gap: audio between `start` and `end` never arrived. A final ended the utterance before it.
+ * - error: a problem with the audio; the stream continues.
  */
 export interface StreamEvent {
   type: "partial" | "final" | "gap" | "error";
-  /** Words as they are shown, separated by spaces; of gap and error a sentence for people. */
+  /** The words as shown, separated by spaces; for gap and error a sentence for people. */
   text: string;
-  /** Seconds since the start of the stream; lost audio counts as time that passed. */
+  /** Seconds since the start of the stream; lost audio counts as time. */
   start: number;
   end: number;
   /**
-   * Those of `text`; one that stands for several spoken words, such as "9:30", has their times and their least
+   * The words of `text`. A word that stands for several spoken words, such as "9:30", has their times and their lowest
    * confidence. Empty for gap and error.
    */
   words: Word[];
-  /** Of a partial and a final: the words as they are recognized. */
+  /** For a partial and a final: the words as recognized. */
   raw?: string;
   rawWords?: Word[];
   /**
-   * Of a partial: how many leading words will hardly change in a later one. (A second pass encodes the whole utterance,
-   * and its final may differ all the same.)
+   * For a partial: the number of leading words that hardly change in a later one. (A second pass encodes the whole
+   * utterance, so its final may still differ.)
    */
   numStable?: number;
-  /** Of a final: so many finals before it, that are not taken back already, are ("scratch that"). */
+  /** For a final: this many earlier finals that are not yet taken back are taken back ("scratch that"). */
   numTakenBack?: number;
-  /** Of a final: what ended the utterance. A gap is an end of audio. */
+  /** For a final: the rule that ended the utterance. A gap is an end of audio. */
   endpoint?: "silence_after_speech" | "silence_without_speech" | "max_utterance" | "end_of_audio";
-  /** Of a final, with the option maxAlternatives: other sentences that it may have been, the likeliest first. */
+  /** For a final, with the option maxAlternatives: other hypotheses, most likely first. */
   alternatives?: Alternative[];
 }
 
 export interface Alternative {
-  /** Words as they are shown, without punctuation, separated by spaces. */
+  /** The words as shown, without punctuation, separated by spaces. */
   text: string;
   /** The probability that this is what was said. */
   confidence: number;
   words: Word[];
 }
 
-/** The part of ONNX Runtime's JavaScript interface that is used: onnxruntime-web and onnxruntime-node have it. */
+/** The part of ONNX Runtime's JavaScript API that is used; onnxruntime-web and onnxruntime-node have it. */
 export interface Runtime {
   InferenceSession: { create(model: Uint8Array, options?: any): Promise<any> };
   Tensor: new (type: any, data: any, dims: readonly number[]) => any;
@@ -118,46 +117,46 @@ export interface Options {
   // </options>
 }
 
-/** The options, and the models and lists that go with them. */
+/** The options, the models and the lists. */
 export interface RecognizerOptions extends Options {
-  /** An exported `.onnx` file: its URL, in Node also its path, or its bytes. */
+  /** An exported `.onnx` file: its URL, its bytes, or, in Node, its path. */
   model: string | URL | Uint8Array | ArrayBuffer;
-  /** Language model of the beam searches, a file from `asr lm`; null (the default) for none. */
+  /** Language model for the beam searches, a file from `asr lm`; null (the default) for none. */
   lm?: string | URL | Uint8Array | ArrayBuffer | null;
-  /** Neural language model that rescores finals, a file of `asr export`, next to an lm with pronunciations; null (the
+  /** Neural language model that rescores finals, a file of `asr export`; needs an lm with pronunciations. null (the
    * default) for none. */
   neuralLm?: string | URL | Uint8Array | ArrayBuffer | null;
   /** Model for case and punctuation, and for endpoints, a file of `asr export`; null (the default) for none. */
   punctuation?: string | URL | Uint8Array | ArrayBuffer | null;
   /**
-   * Words and phrases that are expected, for the beam searches, such as ["Abbey Road", "Leighton:2"]: each of its
-   * letters counts `hotwordBoost` nats, or the number after the colon. Behind an equals sign may be what it sounds
-   * like: "Nguyen = win, new yen". Capitals, digits and signs are written as they are given. An entry that cannot be
-   * used is left out; `Recognizer.warnings` names it.
+   * Expected words and phrases, for the beam searches, such as ["Abbey Road", "Leighton:2"]: each letter adds
+   * `hotwordBoost` nats, or the number after the colon. An equals sign introduces words that sound like it:
+   * "Nguyen = win, new yen". Capitals, digits and signs are written as given. Entries that cannot be used are skipped;
+   * `Recognizer.warnings` names them.
    */
   hotwords?: string[];
   /**
-   * A grammar that replaces free speech, such as voice commands. Only its phrases are recognized, one after the
-   * other, and "[unk]" for other speech; no language model and no decoder takes part.
+   * A grammar that replaces free speech, such as voice commands. Only sequences of its phrases are recognized, and
+   * "[unk]" for other speech, without language model and decoder.
    */
   phrases?: string[];
-  /** Words and phrases that are not to be shown: their letters become stars. */
+  /** Words and phrases to hide: their letters become stars. */
   mask?: string[];
-  /** What is written in place of words and phrases, applied last, such as ["my address -> 12 Main Street"]. */
+  /** Replacements of words and phrases, applied last, such as ["my address -> 12 Main Street"]. */
   replace?: string[];
-  /** Spoken commands of one's own, such as ["next item -> new line"]; they turn `commands` on. */
+  /** Your own spoken commands, such as ["next item -> new line"]; they turn `commands` on. */
   commandList?: string[];
   /**
-   * The ONNX Runtime: `import * as ort from ...`. By default "onnxruntime-web/wasm" is imported, which a page without
-   * a bundler cannot find by that name, and run in one thread.
+   * The ONNX Runtime: `import * as ort from ...`. By default "onnxruntime-web/wasm" is imported and run in one thread;
+   * a page without a bundler cannot find it by that name.
    */
   ort?: Runtime;
-  /** Handed to `ort.InferenceSession.create`, e.g. {executionProviders: ["webgpu"]}. */
+  /** Passed to `ort.InferenceSession.create`, e.g. {executionProviders: ["webgpu"]}. */
   sessionOptions?: Record<string, unknown>;
 }
 
 /**
- * A model and how to run it. Any number of streams share it.
+ * A model and its options. Any number of streams may share it.
  *
  *     const recognizer = await Recognizer.load({ model: "tiny.int8.onnx" });
  *     const stream = recognizer.stream();
@@ -172,52 +171,51 @@ export class Recognizer {
    */
   static load(options: RecognizerOptions): Promise<Recognizer>;
   /**
-   * A recognizer with other options and lists, which shares the models of this one; this one is closed last. Rejects as
-   * `load` does.
+   * A recognizer with other options and lists that shares the models of this one; close this one last. Rejects like
+   * `load`.
    */
   withOptions(
     changes: Options & Pick<RecognizerOptions, "hotwords" | "phrases" | "mask" | "replace" | "commandList">,
   ): Promise<Recognizer>;
-  /** Sentences about entries of lists that are left out; each names its entry. */
+  /** Sentences about skipped entries of lists; each names its entry. */
   readonly warnings: string[];
-  /** The language that the model writes, in ISO 639-1; "" where it is not known. */
+  /** Language of the model, in ISO 639-1; "" if it is unknown. */
   readonly language: string;
-  /** A new stream: it holds all state of one source of audio. */
+  /** A new stream, with the state of one source of audio. */
   stream(): Stream;
-  /** Frees model and language model. Its streams must have ended. */
+  /** Frees the models. Streams must have ended. */
   close(): Promise<void>;
 }
 
 /**
- * Takes audio, gives events. The text depends on the audio only, not on how it was cut into calls. Calls are done in
- * turn, whether or not the one before has been awaited.
+ * Takes audio and returns events. The text depends only on the audio, not on how it is split into calls. Calls are done
+ * in order, even if they are not awaited.
  */
 export interface Stream {
   /**
-   * Continues with `samples`, mono, of any length; resolves to what happened. sampleRate: whole Hz in [1000, 768000],
-   * default 16000; anything else is resampled. Samples that are not finite count as silence and cause an error
-   * event. Throws TypeError, RangeError, and Error after `finish`. Rejects with StreamError when the network cannot be
-   * run.
+   * Continues with `samples`, mono, of any length; resolves to the new events. sampleRate: a whole number of Hz in
+   * [1000, 768000], default 16000; other rates are resampled. Samples that are not finite count as silence and cause an
+   * error event. Throws TypeError, RangeError, and Error after `finish`. Rejects with StreamError if the network fails.
    */
   accept(samples: Float32Array | Int16Array, sampleRate?: number): Promise<StreamEvent[]>;
-  /** Reports that `numSamples` of audio were lost here: ends the utterance, reports a gap. */
+  /** Reports that `numSamples` of audio were lost: ends the utterance and adds a gap event. */
   gap(numSamples: number, sampleRate?: number): Promise<StreamEvent[]>;
-  /** Ends the utterance here, whatever the endpoint rules say; its final follows, and the audio goes on. */
+  /** Ends the utterance here, regardless of the endpoint rules; its final follows. The audio continues. */
   endUtterance(): Promise<StreamEvent[]>;
-  /** The same, and what follows is recognized by this recognizer, such as one of `Recognizer.withOptions`. */
+  /** Ends the utterance here; `recognizer`, such as one of `Recognizer.withOptions`, recognizes later audio. */
   change(recognizer: Recognizer): Promise<StreamEvent[]>;
-  /** Reports the end: the rest is decoded, the last utterance reported, and memory freed. Twice is once. */
+  /** Ends the audio: decodes the rest, ends the last utterance, and frees memory. A second call has no effect. */
   finish(): Promise<StreamEvent[]>;
-  /** Frees a stream's memory without its last words. Not needed after `finish`. */
+  /** Frees the stream's memory without recognizing its last words. Not needed after `finish`. */
   close(): void;
 }
 
 /**
- * The network could not be run. The stream cannot be used any more: every later call rejects with the same reason.
+ * The network failed. The stream cannot be used anymore: every later call rejects for the same reason.
  * `cause`: the network's error.
  */
 export class StreamError extends Error {
-  /** The events from before the failure, which the call would have resolved to; empty for later calls. */
+  /** Earlier events, which the call would have resolved to; empty for later calls. */
   events: StreamEvent[];
 }
 

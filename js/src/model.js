@@ -2,28 +2,28 @@
 
 import { loadCore } from "./core.js";
 
-export const SESSION_OPTIONS = { logSeverityLevel: 4 }; // what goes wrong is thrown, not printed
-export const GET_ANEW = "get the file anew, or write it again with `asr export`";
+export const SESSION_OPTIONS = { logSeverityLevel: 4 }; // errors are thrown, not printed
+export const EXPORT_AGAIN = "get the file again, or write it again with `asr export`";
 
 // A file that is not a usable model.
 export class ModelError extends Error {
   name = "ModelError";
 }
 
-// What `check` makes of an .onnx file, which is complete and holds all its weights. Throws ModelError.
+// Returns what `check` returns for an .onnx file, which must be complete, with all its weights. Throws ModelError.
 function checkFile(name, check) {
   try {
     return check();
   } catch (error) {
     const { message } = error;
-    if (message.startsWith("metadata key") || message.startsWith("it is no model")) {
+    if (message.startsWith("metadata key") || message.startsWith("it is not a")) {
       throw new ModelError(`${name}: ${message}`);
     }
-    throw new ModelError(`${name} is not an ONNX file, or it is damaged: ${message}; ${GET_ANEW}`);
+    throw new ModelError(`${name} is not an ONNX file, or it is damaged: ${message}; ${EXPORT_AGAIN}`);
   }
 }
 
-// Holds weights only; the state of a stream is the cache that it passes in and gets back.
+// Holds only weights; a stream passes its cache in and gets the new one.
 export class Model {
   // Opens an .onnx file of asr-stream. `ort`: the ONNX Runtime. Throws ModelError.
   static async open(bytes, ort, sessionOptions) {
@@ -49,24 +49,24 @@ export class Model {
     this.#ort = ort;
     this.#sessionOptions = sessionOptions;
     this.contract = contract;
-    this.metadata = metadata; // of the core
+    this.metadata = metadata; // an object of the core
     this.#session = session;
   }
 
-  // Before the first `score`. Throws ModelError for a model without a decoder.
+  // To be called before the first `score`. Throws ModelError for a model without a decoder.
   async openDecoder() {
     if (this.#decoder) return;
     const core = await loadCore();
     const bytes = this.metadata.decoderOnnx, name = "the model's decoder";
     if (!bytes.length) {
-      throw new ModelError("this model has no decoder to rescore with; use search 'beam' or export it again");
+      throw new ModelError("this model has no decoder for rescoring; use search 'beam'");
     }
     checkFile(name, () => core.checkOnnx(bytes));
     const { decoderInputs, decoderOutputs } = this.contract;
     this.#decoder = await Session.open(this.#ort, bytes, this.#sessionOptions, name, decoderInputs, decoderOutputs);
   }
 
-  // The state of one stream before its first chunk, a list of tensors. leftContext: encoder frames of its past.
+  // The state of a stream before its first chunk, a list of tensors. leftContext: in encoder frames.
   initCache(leftContext) {
     return this.metadata.states(leftContext).map(({ type, shape }) => {
       const size = shape.reduce((a, b) => a * b, 1);
@@ -74,9 +74,9 @@ export class Model {
     });
   }
 
-  // One chunk. features: Float32Array of (numFrames, 80), 4c + 3 of them. Resolves to logProbs (c, vocabulary),
-  // encoderOut (c, dim) and phoneLogProbs (c, phone tokens) or null, Float32Arrays, the number c, and the cache for the
-  // next chunk.
+  // Encodes one chunk. features: Float32Array of (numFrames, 80), numFrames = 4c + 3. Resolves to the Float32Arrays
+  // logProbs (c, vocabulary), encoderOut (c, dim) and phoneLogProbs (c, phone tokens) or null, the number c, and the
+  // cache for the next chunk.
   async step(features, numFrames, numValid, cache) {
     const [logProbs, encoderOut, ...rest] = await this.#session.run([
       this.#tensor("float32", features, [1, numFrames, this.contract.numBins]),
@@ -89,8 +89,8 @@ export class Model {
     };
   }
 
-  // Log-probability that the attention decoder gives to whole sentences, a Float32Array. tokens: an array of
-  // Int32Arrays without sentence marks. encoderOut: Float32Array of (numFrames, dim).
+  // Log-probabilities of whole sentences from the attention decoder, a Float32Array. tokens: an array of Int32Arrays
+  // without SOS and EOS. encoderOut: Float32Array of (numFrames, dim).
   async score(tokens, encoderOut, numFrames) {
     const longest = Math.max(1, ...tokens.map((row) => row.length));
     const padded = new BigInt64Array(tokens.length * longest);
@@ -116,24 +116,26 @@ export class Model {
   }
 }
 
-// A graph, ready to run, on tensors in the order of their names in csrc/contract.h.
+// A graph, ready to run; its tensors have the order of their names in csrc/contract.h.
 export class Session {
-  // Checks that these are all that the graph must be given and the first that it gives. Throws ModelError, which calls
-  // it `name`.
+  // Checks that the graph needs exactly these inputs, and that its first outputs are these. Throws ModelError, with
+  // `name` in its message.
   static async open(ort, bytes, options, name, inputs, outputs) {
     let session;
     try {
-      // Memory patterns take one block for each run: utterances of many lengths leave gaps.
+      // Memory patterns allocate one block per run: utterances of many lengths leave gaps.
       session = await ort.InferenceSession.create(bytes, { enableMemPattern: false, ...options });
     } catch (error) {
       const reason = String(error?.message ?? error).split("\n")[0].slice(0, 200);
       if (/no available backend/.test(reason)) throw new Error(`ONNX Runtime cannot be started: ${reason}`);
-      throw new ModelError(`${name} is not an ONNX file, or it is damaged: ${reason}; ${GET_ANEW}`, { cause: error });
+      throw new ModelError(`${name} is not an ONNX file, or it is damaged: ${reason}; ${EXPORT_AGAIN}`, {
+        cause: error,
+      });
     }
     const found = session.outputNames.slice(0, outputs.length);
     if (String(session.inputNames) !== String(inputs) || String(found) !== String(outputs)) {
       throw new ModelError(
-        `${name} is none of asr-stream: its graph takes ${session.inputNames.join(", ")} and gives ` +
+        `${name} is not an asr-stream model: its graph takes ${session.inputNames.join(", ")} and gives ` +
           `${session.outputNames.join(", ")}; \`asr export\` writes one`,
       );
     }
@@ -143,7 +145,7 @@ export class Session {
   #session;
   #inputs;
   #outputs;
-  #last = Promise.resolve(); // it takes one run at a time
+  #last = Promise.resolve(); // ONNX Runtime takes one run at a time
 
   constructor(session, inputs, outputs) {
     this.#session = session;
@@ -151,7 +153,7 @@ export class Session {
     this.#outputs = outputs;
   }
 
-  // Resolves to the tensors that the graph gives to these.
+  // Resolves to the output tensors for these inputs.
   async run(tensors) {
     const run = this.#last.then(() =>
       this.#session.run(Object.fromEntries(tensors.map((tensor, i) => [this.#inputs[i], tensor]))));

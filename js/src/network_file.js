@@ -1,16 +1,16 @@
-// A network beside the model, in a file of its own, in ONNX Runtime.
+// A network in its own file, in addition to the model, in ONNX Runtime.
 
-import { GET_ANEW, ModelError, Session } from "./model.js";
+import { EXPORT_AGAIN, ModelError, Session } from "./model.js";
 
-// Immutable; any number of streams share one.
+// Immutable; any number of streams may share one.
 export class NetworkFile {
-  // Opens a file of `asr export`, called `name`, with this metadata of the core and these tensors. Throws ModelError.
+  // Opens the file `name` of `asr export`, with a metadata class of the core, inputs and outputs. Throws ModelError.
   static async open(bytes, ort, sessionOptions, name, Metadata, inputs, outputs) {
     let metadata;
     try {
       metadata = new Metadata(bytes);
     } catch (error) {
-      throw new ModelError(`${name} cannot be used: ${error.message}; ${GET_ANEW}`);
+      throw new ModelError(`${name} cannot be used: ${error.message}; ${EXPORT_AGAIN}`);
     }
     try {
       return new this(ort, metadata, await Session.open(ort, bytes, sessionOptions, name, inputs, outputs));
@@ -25,11 +25,11 @@ export class NetworkFile {
 
   constructor(ort, metadata, session) {
     this.#ort = ort;
-    this.metadata = metadata; // of the core
+    this.metadata = metadata; // an object of the core
     this.#session = session;
   }
 
-  // tensors: [[data, dims], ...] of whole numbers. Resolves to those that the graph gives, Float32Arrays.
+  // tensors: [[data, dims], ...] of integers. Resolves to the outputs, Float32Arrays.
   async run(tensors) {
     const outputs = await this.#session.run(
       tensors.map(([data, dims]) => new this.#ort.Tensor("int64", BigInt64Array.from(data, BigInt), dims)));

@@ -8,7 +8,7 @@ export class NeuralLm extends NetworkFile {
     return super.open(bytes, ort, sessionOptions, "the neural language model", core.NeuralLmMetadata, inputs, outputs);
   }
 
-  // The nodes of a tree, Int32Arrays of (numNodes,) each. Resolves to log-probabilities, a Float32Array of (numNodes,).
+  // Takes the nodes of a tree, Int32Arrays of (numNodes,) each. Resolves to their log-probabilities, a Float32Array.
   async score({ pieces, parents, depths, ends }) {
     const [logProbs] = await this.run([pieces, parents, depths, ends].map((data) => [data, [data.length]]));
     return logProbs.map((logProb) => Math.min(logProb, 0));

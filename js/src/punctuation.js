@@ -1,11 +1,11 @@
-// The network for case and punctuation, on typed arrays.
+// The punctuation network, on typed arrays.
 
 import { NetworkFile } from "./network_file.js";
 
 export class Punctuation extends NetworkFile {
   static open(core, bytes, ort, sessionOptions) {
     const { punctuationInputs: inputs, punctuationOutputs: outputs } = core.contract();
-    const name = "the model for punctuation";
+    const name = "the punctuation model";
     return super.open(bytes, ort, sessionOptions, name, core.PunctuationMetadata, inputs, outputs);
   }
 

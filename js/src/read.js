@@ -1,8 +1,8 @@
-// Where bytes come from: an array, a URL, or, in Node, a path.
+// Reads bytes from an array, a URL, or, in Node, a path.
 
 const IN_NODE = typeof process === "object" && Boolean(process.versions?.node);
 
-// The bytes of `source`; `what` it is, for the errors.
+// The bytes of `source`; `what` describes it in errors.
 export async function read(source, what) {
   if (source instanceof Uint8Array) return source;
   if (source instanceof ArrayBuffer) return new Uint8Array(source);

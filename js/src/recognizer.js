@@ -1,4 +1,4 @@
-// The recognizer: models and options. See index.d.ts for what they mean.
+// The recognizer: models and options. index.d.ts documents them.
 
 import { loadCore } from "./core.js";
 import { Model, SESSION_OPTIONS } from "./model.js";
@@ -9,20 +9,20 @@ import { Stream } from "./stream.js";
 
 const DEFAULTS = { lm: null, neuralLm: null, punctuation: null, sessionOptions: {} };
 const LISTS = ["hotwords", "phrases", "mask", "replace", "commandList"];
-const ASSETS = ["model", ...Object.keys(DEFAULTS), ...LISTS, "ort"]; // the options are in csrc/options.h
-const SHARED = ["model", "lm", "neuralLm", "punctuation", "ort", "sessionOptions"]; // of a recognizer and its variants
+const ASSETS = ["model", ...Object.keys(DEFAULTS), ...LISTS, "ort"]; // csrc/options.h has the options
+const SHARED = ["model", "lm", "neuralLm", "punctuation", "ort", "sessionOptions"]; // by a recognizer and its variants
 
 export class Recognizer {
   static async load(options) {
     const core = await loadCore();
     const values = checked(core, options);
-    newOptions(core, values).delete(); // so that wrong ones are told before files are read
+    newOptions(core, values).delete(); // reports wrong options before files are read
     const ort = values.ort ?? (await defaultRuntime());
     const [modelBytes, lmBytes, neuralLmBytes, punctuationBytes] = await Promise.all([
       read(values.model, "the model"),
       values.lm === null ? null : read(values.lm, "the language model"),
       values.neuralLm === null ? null : read(values.neuralLm, "the neural language model"),
-      values.punctuation === null ? null : read(values.punctuation, "the model for punctuation"),
+      values.punctuation === null ? null : read(values.punctuation, "the punctuation model"),
     ]);
     const sessionOptions = { ...SESSION_OPTIONS, ...values.sessionOptions };
     const opened = { core, lm: lmBytes && new core.NgramLm(lmBytes) };
@@ -55,7 +55,7 @@ export class Recognizer {
   #isVariant = false;
   #chunkSize;
 
-  // Applications call `load`. The public fields are for Stream.
+  // Applications call `load`. Stream uses the public fields.
   constructor(values, opened) {
     const { core, model, punctuation, lm, neuralLm } = opened;
     this.#values = values;
@@ -79,7 +79,7 @@ export class Recognizer {
 
   async withOptions(changes) {
     const shared = SHARED.find((name) => name in changes);
-    if (shared) throw new TypeError(`${shared} is shared with the variants of a recognizer; load another one`);
+    if (shared) throw new TypeError(`variants of a recognizer share ${shared}; load another recognizer`);
     const variant = await Recognizer.#made(checked(this.#opened.core, { ...this.#values, ...changes }), this.#opened);
     variant.#isVariant = true;
     return variant;
@@ -102,7 +102,7 @@ export class Recognizer {
     if (!this.#isVariant) await close(this.#opened);
   }
 
-  // The first run takes several times as long: better now than with the first words.
+  // The first run of each network takes several times as long and should not delay the first words.
   async #warmUp() {
     const { subsampling, featureOverlap, numBins } = this.model.contract;
     const numFrames = subsampling * this.#chunkSize + featureOverlap;
@@ -120,12 +120,12 @@ async function close({ model, punctuation, lm, neuralLm }) {
 
 async function defaultRuntime() {
   const ort = await import("onnxruntime-web/wasm");
-  // More threads would need a page that is isolated from others (COOP and COEP headers), which few are.
+  // More threads would need a page that is isolated from others (COOP and COEP headers); few pages are.
   ort.env.wasm.numThreads = 1;
   return ort;
 }
 
-// An Options of the core, to be deleted.
+// An Options object of the core; the caller deletes it.
 function newOptions(core, values) {
   const options = new core.Options();
   for (const [key, name] of Object.entries(core.contract().options)) {

@@ -1,10 +1,10 @@
-// A stream: one source of audio, of any sample rate. All but the network is in C++ (csrc/stream.h), which asks for
-// work; the network that answers it runs here.
+// A stream: one source of audio at any sample rate. Everything but the network is in C++ (csrc/stream.h), which asks
+// for work; the networks that do this work run here.
 
-const PIECE_S = 10; // so that a long recording is not held several times
+const PIECE_S = 10; // limits the copies of a long recording
 
-// The network could not be run. Every later call of the stream rejects again; `events`: those from before, which
-// the failed call would have resolved to.
+// The network failed. Every later call of the stream rejects with this error, too; `events`: earlier events, which the
+// failed call would have resolved to.
 export class StreamError extends Error {
   name = "StreamError";
 
@@ -16,15 +16,15 @@ export class StreamError extends Error {
 
 export class Stream {
   #core;
-  #recognizers; // the one in use, and those that were changed to since
+  #recognizers; // the current one, and later ones of `change`
   #numChanges = 0;
   #caches = new Map(); // by view: 0 is the stream, the others are those of the second pass
-  #closed = false; // no audio comes any more
+  #closed = false; // no more audio is accepted
   #failure = null;
-  #finished = null; // what the first `finish` resolves to
-  #last = Promise.resolve(); // calls are done in turn, whether or not they are awaited
+  #finished = null; // the result of the first `finish`
+  #last = Promise.resolve(); // calls run in order, even if they are not awaited
 
-  // core: a Stream of csrc/core.cc, which is freed here. Applications take streams from Recognizer.stream().
+  // core: a Stream of js/csrc/core.cc, which is freed here. Applications get streams from Recognizer.stream().
   constructor(core, recognizer) {
     this.#core = core;
     this.#recognizers = [recognizer];
@@ -35,7 +35,7 @@ export class Stream {
       throw new TypeError("samples must be a Float32Array in ±1 or an Int16Array, mono");
     }
     this.#checkSampleRate(sampleRate);
-    const audio = samples.slice(); // the caller may use its array again
+    const audio = samples.slice(); // the caller may reuse its array
     return this.#inTurn(async () => {
       for (let begin = 0; begin < audio.length; begin += PIECE_S * sampleRate) {
         const piece = audio.subarray(begin, begin + PIECE_S * sampleRate);
@@ -88,7 +88,7 @@ export class Stream {
     this.#last = this.#last.then(() => this.#core.delete());
   }
 
-  // Resolves to the events of `task`, which begins when all earlier ones have ended.
+  // Resolves to the events of `task`, which begins after all earlier ones have ended.
   #inTurn(task) {
     if (this.#failure) return Promise.reject(this.#again());
     if (this.#closed) throw new Error("this stream is finished; take a new one from Recognizer.stream()");
@@ -103,7 +103,7 @@ export class Stream {
       }
       return this.#core.takeEvents();
     });
-    this.#last = done.catch(() => {}); // the caller has it
+    this.#last = done.catch(() => {}); // the caller handles the error
     return done;
   }
 
@@ -126,7 +126,7 @@ export class Stream {
         let answer;
         try {
           answer = await punctuation.answer(work.units, work.pauses);
-        } catch (error) { // which costs case and punctuation, not the words
+        } catch (error) { // case and punctuation are missing, but not the words
           this.#core.notPunctuated(error.message);
           continue;
         }

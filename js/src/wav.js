@@ -6,16 +6,16 @@ const PCM = 1, EXTENSIBLE = 0xfffe;
 export function readWav(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const name = (at) => String.fromCharCode(...bytes.subarray(at, at + 4));
-  if (bytes.length < 12 || name(0) !== "RIFF" || name(8) !== "WAVE") throw new Error("it is no WAV file");
+  if (bytes.length < 12 || name(0) !== "RIFF" || name(8) !== "WAVE") throw new Error("it is not a WAV file");
   let format;
   for (let at = 12; at + 8 <= bytes.length; ) {
     const kind = name(at), size = view.getUint32(at + 4, true), begin = at + 8;
     if (size > bytes.length - begin) {
-      throw new Error(`it is cut short: ${bytes.length - begin} bytes are left of the ${size} it promises`);
+      throw new Error(`it is cut short: ${bytes.length - begin} bytes are left of the ${size} in its header`);
     }
     if (kind === "fmt " && size >= 16) format = readFormat(view, begin, size);
     if (kind === "data") {
-      if (!format) throw new Error("it is damaged: it does not say which format its samples have");
+      if (!format) throw new Error("it is damaged: it has no format chunk before its samples");
       if (size < 2) throw new Error("it holds no audio");
       const samples = new Int16Array(Math.floor(size / 2));
       for (let i = 0; i < samples.length; ++i) samples[i] = view.getInt16(begin + 2 * i, true);

@@ -1,5 +1,5 @@
-// Puts the page together: page/, a folder for any web server of files. It is the server's page with an engine that
-// recognizes in the browser.
+// Builds the page in page/, a folder for any static web server: the server's page with an engine that recognizes in the
+// browser.
 //
 //     node web/build.mjs [--model FILE.onnx] [--lm FILE.lm] [--punctuation FILE.onnx] [--output page]
 // The files are the bundled ones by default.
@@ -41,7 +41,7 @@ for (const [name, source] of Object.entries(sources)) {
   await cp(source, new URL(name, page), { recursive: true, filter: (path) => !path.endsWith(".d.ts") });
 }
 
-// The server's header is a meta element of the page here, and no request leaves this device.
+// The server's header becomes a meta element here, and no request leaves this device.
 const html = await readFile(new URL("index.html", shared), "utf8");
 const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; connect-src 'self'; " +
   "worker-src 'self'; img-src data:; base-uri 'none'; form-action 'none'";

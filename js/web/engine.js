@@ -1,7 +1,6 @@
-// Recognition in the browser: by a worker, so that the page never has to wait for it. In place of the server's
-// engine.js, see app.js.
+// Recognition in the browser, in a worker, so that the page never waits. Replaces the server's engine.js, see app.js.
 
-const MODEL = "model.onnx", LM = "language.lm", PUNCTUATION = "punctuation.onnx"; // beside this file
+const MODEL = "model.onnx", LM = "language.lm", PUNCTUATION = "punctuation.onnx"; // in this file's folder
 const NEURAL_LM = "neural.onnx";
 
 export const FIGURES = [

@@ -1,5 +1,5 @@
-// Keeps all files of the page, so that it opens without network. files.js is written by build.mjs: its version changes
-// with any byte of them, which makes the browser fetch them anew.
+// Caches all files of the page, so that it opens offline. build.mjs writes files.js, whose version depends on every
+// byte of them, so that the browser fetches changed files again.
 
 importScripts("files.js");
 const { version, files } = self.PAGE;

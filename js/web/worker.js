@@ -1,12 +1,12 @@
-// The recognizer, away from the page's own thread.
+// The recognizer, outside of the page's own thread.
 //
-// Takes {type: "load", model, lm, neuralLm, punctuation}, then {type: "begin", sampleRate}, {type: "audio", samples, sentAt} and
-// {type: "end", sentAt}; gives {type: "progress" | "ready" | "failed" | "events" | "ended", ...}.
+// Takes {type: "load", model, lm, neuralLm, punctuation}, then {type: "begin", sampleRate}, {type: "audio", samples,
+// sentAt} and {type: "end", sentAt}; gives {type: "progress" | "ready" | "failed" | "events" | "ended", ...}.
 
 import * as ort from "./ort/ort.wasm.bundle.min.mjs";
 import { Recognizer } from "./asr-stream/src/index.js";
 
-// What recognition occupies lies in the memories of WebAssembly: models, runtime, state.
+// Models, runtime and state are in WebAssembly memories, whose sizes are reported.
 const memories = [];
 WebAssembly.Memory = class extends WebAssembly.Memory {
   constructor(descriptor) {
@@ -18,7 +18,7 @@ const memory = () => memories.reduce((sum, { buffer }) => sum + buffer.byteLengt
 
 let recognizer, stream, sampleRate, sentAt;
 let busyMs = 0, audioS = 0;
-let waiting = []; // samples that came while others were recognized
+let waiting = []; // samples that arrived while others were recognized
 let last = Promise.resolve();
 
 const handlers = {
@@ -34,7 +34,7 @@ const handlers = {
     const [modelBytes, lmBytes, neuralLmBytes, punctuationBytes] = await Promise.all([
       download(model, "the model", report("model")), download(lm, "the language model", report("lm")),
       download(neuralLm, "the neural language model", report("neuralLm")),
-      download(punctuation, "the model for punctuation", report("punctuation")),
+      download(punctuation, "the punctuation model", report("punctuation")),
     ]);
     recognizer = await Recognizer.load({
       model: modelBytes, lm: lmBytes, neuralLm: neuralLmBytes, punctuation: punctuationBytes, ort,
@@ -47,7 +47,7 @@ const handlers = {
     busyMs = audioS = 0;
   },
   async audio() {
-    if (!waiting.length) return; // taken together with an earlier one
+    if (!waiting.length) return; // they were taken together with an earlier message
     const samples = concatenated(waiting.splice(0));
     audioS += samples.length / sampleRate;
     await run(() => stream.accept(samples, sampleRate));

@@ -211,7 +211,7 @@ def test_a_failure_is_the_same_in_three_languages(
         (["--model", bundled_model(), "--lm", BUNDLED, "nowhere.wav"], r"^nowhere.wav cannot be read: ENOENT"),
         (
             ["--model", bundled_model(), "--lm", BUNDLED, SAMPLE.with_suffix(".txt")],
-            r"sample.txt cannot be read: it is no WAV file$",
+            r"sample.txt cannot be read: it is not a WAV file$",
         ),
         (["--model", BUNDLED, "--lm", BUNDLED, SAMPLE], r"^the model is not an ONNX file, or it is damaged: "),
     ],
@@ -276,7 +276,7 @@ def test_the_page_reports_errors_in_a_sentence(page: Path) -> None:
         "truncated language model": "Not a language model of asr-stream, or a damaged one: it ends within its "
         "version; write it again with `asr lm`.",
         "no microphone": "There is no microphone: plug one in, and start again.",
-        "permission refused": "The microphone may not be used: allow it for this page in the browser's settings, "
+        "permission refused": "The microphone is blocked: allow it for this page in the browser's settings, "
         "and start again.",
         "disconnected": "The microphone was disconnected: plug it in again, and start again.",
     }
