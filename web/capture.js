@@ -1,12 +1,13 @@
 // An AudioWorklet that passes on the microphone's audio in blocks of about 16 ms with their peak, and never blocks.
 
+const SILENCE = new Float32Array(128);
+
 class Capture extends AudioWorkletProcessor {
   #block = new Float32Array(128 * Math.round((0.016 * sampleRate) / 128));
   #length = 0;
   #peak = 0;
 
-  process([[samples]]) {
-    if (!samples) return true; // not connected yet
+  process([[samples = SILENCE]]) { // Firefox gives no channel where a track is silent
     this.#block.set(samples, this.#length);
     this.#length += samples.length;
     if (this.#length === this.#block.length) {

@@ -1,4 +1,4 @@
-// The microphone: collects blocks of audio outside of the page's own thread (capture.js).
+// The microphone: blocks of sound, away from the page's own thread until they are whole (capture.js).
 
 const SAMPLE_RATE = 16000;
 
@@ -7,16 +7,17 @@ export class Microphone {
   #lost;
   #open = null; // {track, context, source, node}
 
-  // block(samples, peak): called with each block, a Float32Array and its peak; lost(): the device was disconnected.
+  // block(samples, peak): of each block, Float32Array and its greatest; lost(): the device was disconnected.
   constructor({ block, lost }) {
     this.#block = block;
     this.#lost = lost;
   }
 
-  // Resolves to the sample rate; rejects with an error for `explain`. deviceId: "" for the default device.
-  async open(deviceId) {
-    if (!navigator.mediaDevices) throw new DOMException("", "SecurityError");
-    const stream = await microphoneStream(deviceId);
+  // Resolves to the sample rate; rejects with what `explain` explains. deviceId: "" for the default one. given: a track
+  // of the page, in place of a microphone, which stays as it is.
+  async open(deviceId, given = null) {
+    if (!given && !navigator.mediaDevices) throw new DOMException("", "SecurityError");
+    const stream = given ? new MediaStream([given.clone()]) : await microphoneStream(deviceId);
     const [track] = stream.getAudioTracks();
     this.#open = { track };
     let context, source;
@@ -24,13 +25,13 @@ export class Microphone {
       context = new AudioContext({ sampleRate: SAMPLE_RATE });
       source = context.createMediaStreamSource(stream);
     } catch {
-      // Some browsers open a microphone only at its own rate; the recognizer resamples.
+      // Some browsers take a microphone at its own rate only; the recognizer resamples.
       await context?.close();
       context = new AudioContext();
       source = context.createMediaStreamSource(stream);
     }
     Object.assign(this.#open, { context, source });
-    await context.audioWorklet.addModule("capture.js");
+    await context.audioWorklet.addModule(new URL("./capture.js", import.meta.url));
     const node = new AudioWorkletNode(context, "capture", {
       numberOfOutputs: 0, channelCount: 1, channelCountMode: "explicit",
     });
@@ -46,7 +47,7 @@ export class Microphone {
     context.resume();
   }
 
-  // No more blocks come after this call.
+  // No block comes from now on.
   async close() {
     const { track, context, node } = this.#open ?? {};
     this.#open = null;
@@ -58,14 +59,14 @@ export class Microphone {
 }
 
 async function microphoneStream(deviceId) {
-  // The recognizer was trained on unprocessed speech. Chromium turns off gain control together with echo cancellation,
-  // Firefox does not.
+  // The recognizer was trained on speech as it is. Chromium turns gain control off with echo cancellation, Firefox does
+  // not.
   const audio = { channelCount: 1, echoCancellation: false, noiseSuppression: false, autoGainControl: false };
   if (deviceId) {
     try {
       return await navigator.mediaDevices.getUserMedia({ audio: { ...audio, deviceId: { exact: deviceId } } });
     } catch (error) {
-      if (error.name !== "OverconstrainedError") throw error; // otherwise it was unplugged since then
+      if (error.name !== "OverconstrainedError") throw error; // else it was unplugged since
     }
   }
   return navigator.mediaDevices.getUserMedia({ audio });
@@ -74,13 +75,13 @@ async function microphoneStream(deviceId) {
 export function explain(error) {
   switch (error.name) {
     case "NotAllowedError":
-      return "The microphone is blocked: allow it for this page in the browser's settings, and start again.";
+      return "The microphone may not be used: allow it for this page in the browser's settings, and start again.";
     case "NotFoundError":
       return "There is no microphone: plug one in, and start again.";
     case "NotReadableError":
       return "The microphone cannot be opened: another program may be using it.";
     case "SecurityError":
-      return "Browsers allow the microphone only on secure pages: use https, or localhost.";
+      return "The microphone is open to secure pages only: use https, or localhost.";
     default:
       return `The microphone cannot be opened: ${error.message}.`;
   }

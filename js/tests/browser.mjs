@@ -4,28 +4,16 @@
 //     node browser.mjs errors PAGE
 //     node browser.mjs screenshot PAGE SPEECH.wav PICTURE.png
 //
-import { spawn } from "node:child_process";
-import { once } from "node:events";
 import { readFile, writeFile } from "node:fs/promises";
-import { createInterface } from "node:readline";
 
-import { alert, open, photograph, ready, speaking, text } from "./chromium.mjs";
-
-// A web server of files, as docs/guides/web.md names it.
-async function serve(folder) {
-  const server = spawn("python3", ["-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--directory", folder], {
-    stdio: ["ignore", "pipe", "ignore"],
-  });
-  const [line] = await once(createInterface(server.stdout), "line");
-  return { url: `http://localhost:${/port (\d+)/.exec(line)[1]}/`, stop: () => server.kill() };
-}
+import { alert, open, photograph, ready, serve, speaking, text } from "./browsers.mjs";
 
 // Everything that goes to the recognizer is kept, so that another recognizer can hear it too.
 function keepSamples() {
   const post = Worker.prototype.postMessage;
   window.kept = { sampleRate: 0, samples: [] };
   Worker.prototype.postMessage = function (message, transfer) {
-    if (message.type === "begin") window.kept.sampleRate = message.sampleRate;
+    if (message.type === "open") window.kept.sampleRate = message.sampleRate;
     if (message.type === "audio") window.kept.samples.push(...message.samples);
     return post.call(this, message, transfer);
   };

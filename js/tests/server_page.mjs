@@ -11,7 +11,7 @@ import { once } from "node:events";
 import { readFile, writeFile } from "node:fs/promises";
 import { createInterface } from "node:readline";
 
-import { alert, open, photograph, ready, speaking, text } from "./chromium.mjs";
+import { alert, open, photograph, ready, speaking, text } from "./browsers.mjs";
 
 const TOKEN = "a secret/of ours (=ü)";
 

@@ -33,7 +33,8 @@ const shared = new URL("../web/", js);
 for (const name of ["style.css", "app.js", "captions.js", "capture.js", "file.js", "microphone.js", "subtitles.js"]) {
   sources[name] = new URL(name, shared);
 }
-for (const name of ["engine.js", "worker.js", "service_worker.js"]) sources[name] = new URL(`web/${name}`, js);
+sources["dictation.html"] = new URL("examples/dictation.html", js);
+for (const name of ["engine.js", "service_worker.js"]) sources[name] = new URL(`web/${name}`, js);
 
 await rm(page, { recursive: true, force: true });
 await mkdir(page, { recursive: true });

@@ -1,64 +1,58 @@
-// Recognition in the browser, in a worker, so that the page never waits. Replaces the server's engine.js, see app.js.
+// Recognition in the browser: by a worker, so that the page never has to wait for it. In place of the server's
+// engine.js, see app.js.
 
-const MODEL = "model.onnx", LM = "language.lm", PUNCTUATION = "punctuation.onnx"; // in this file's folder
-const NEURAL_LM = "neural.onnx";
+import { load } from "./asr-stream/src/background.js";
+
+const MODELS = { // beside this file
+  model: "model.onnx", lm: "language.lm", neuralLm: "neural.onnx", punctuation: "punctuation.onnx",
+  runtime: { module: "ort/ort.wasm.bundle.min.mjs", wasm: "ort/ort-wasm-simd-threaded.wasm" },
+};
 
 export const FIGURES = [
   ["rtf", "Real-time factor"], ["memory", "Memory"], ["loading", "Loaded in"], ["offline", "Without a network"],
 ];
 
 export function createEngine(page) {
-  const worker = new Worker("worker.js", { type: "module" });
-  let sampleRate, sentS, recognizedS;
+  let recognizer, stream, sampleRate, sentS, recognizedS;
+  const handlers = {
+    events({ events, sentAt, audioS, rtf, memory }) {
+      recognizedS = audioS;
+      page.show(events, sentAt);
+      page.figure("rtf", rtf.toFixed(2));
+      page.figure("memory", megabytes(memory));
+    },
+    failed: ({ message }) => page.failed(sentence(message)),
+    ended: () => page.ended(),
+  };
   return {
     get behindS() {
       return sentS - recognizedS;
     },
     async load() {
-      if (typeof WebAssembly !== "object") {
-        throw new Error("This browser has no WebAssembly, which recognition needs: use a newer one, or allow it.");
-      }
       page.figure("offline", "not yet");
-      await new Promise((resolve, reject) => {
-        worker.onerror = (event) => {
-          reject(new Error(`The recognizer cannot be started: ${event.message ?? "its files are missing"}.`));
-        };
-        worker.onmessage = ({ data }) => {
-          if (data.type === "ready") resolve();
-          if (data.type === "failed") reject(new Error(sentence(data.message)));
-          recognizedS = data.audioS ?? recognizedS;
-          handle(page, data);
-        };
-        worker.postMessage({ type: "load", model: MODEL, lm: LM, neuralLm: NEURAL_LM, punctuation: PUNCTUATION });
-      });
+      try {
+        recognizer = await load(MODELS, (numBytes) => page.status(`Loading … ${megabytes(numBytes)}`));
+      } catch (error) {
+        throw new Error(sentence(error.message), { cause: error });
+      }
+      page.figure("loading", `${recognizer.seconds.toFixed(1)} s`);
+      page.figure("memory", megabytes(recognizer.memory));
       serveOffline(page);
     },
     begin(rate) {
       sampleRate = rate;
       sentS = recognizedS = 0;
-      worker.postMessage({ type: "begin", sampleRate });
+      stream = recognizer.stream(rate, handlers);
       page.status("Listening.");
     },
     audio(samples, sentAt) {
       sentS += samples.length / sampleRate;
-      worker.postMessage({ type: "audio", samples, sentAt }, [samples.buffer]);
+      stream.accept(samples, sentAt);
     },
     end() {
-      worker.postMessage({ type: "end", sentAt: performance.now() });
+      stream.finish(performance.now());
     },
   };
-}
-
-function handle(page, { type, ...data }) {
-  if (type === "progress") page.status(`Loading … ${megabytes(data.numBytes)}`);
-  if (type === "ready") page.figure("loading", `${data.seconds.toFixed(1)} s`);
-  if (type === "failed") page.failed(sentence(data.message));
-  if (type === "events") {
-    page.show(data.events, data.sentAt);
-    page.figure("rtf", data.rtf.toFixed(2));
-  }
-  if (data.memory) page.figure("memory", megabytes(data.memory));
-  if (type === "ended") page.ended();
 }
 
 const sentence = (message) => `${message[0].toUpperCase()}${message.slice(1)}.`;

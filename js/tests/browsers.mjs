@@ -1,21 +1,46 @@
-// What the tests of both pages share: headless Chromium, Debian's or the one that $CHROMIUM names.
+// What the tests of pages share: headless browsers, Debian's or those that $CHROMIUM and $FIREFOX name.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createInterface } from "node:readline";
 
-import { chromium } from "playwright-core";
+import { chromium, firefox } from "playwright-core";
 
-const TIMEOUT = 90_000; // ms
+const TIMEOUT = 240_000; // ms
 
 export async function open(flags, options = {}) {
   const browser = await chromium.launch({
-    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", timeout: TIMEOUT,
     args: ["--no-sandbox", "--disable-dev-shm-usage", ...flags], // tests may run as root, and in a container
   });
   const context = await browser.newContext({ viewport: { width: 900, height: 720 }, ...options });
   context.setDefaultTimeout(TIMEOUT);
   context.on("dialog", (dialog) => dialog.accept()); // the page asks before it is left with text that nobody saved
   return { browser, context };
+}
+
+// Its sound needs a sound server, which $PULSE_SERVER names.
+export async function openFirefox() {
+  const browser = await firefox.launch({
+    channel: "moz-firefox", executablePath: process.env.FIREFOX ?? "/usr/bin/firefox-esr", timeout: TIMEOUT,
+    firefoxUserPrefs: { // sound without a click, the microphone without a question
+      "media.autoplay.default": 0, "media.navigator.permission.disabled": true,
+    },
+  });
+  const context = await browser.newContext();
+  context.setDefaultTimeout(TIMEOUT);
+  return { browser, context };
+}
+
+// A web server of files, as docs/guides/web.md names it.
+export async function serve(folder) {
+  const server = spawn("python3", ["-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--directory", folder], {
+    stdio: ["ignore", "pipe", "ignore"],
+  });
+  const [line] = await once(createInterface(server.stdout), "line");
+  return { url: `http://localhost:${/port (\d+)/.exec(line)[1]}/`, stop: () => server.kill() };
 }
 
 // Chromium's flags for WAV as the microphone.

@@ -1,0 +1,118 @@
+// The page's recognizer: one for all that listen, in a worker, so that the page never waits for it.
+
+const SOURCES = ["model", "lm", "neuralLm", "punctuation"];
+
+let chosen = null; // the options of the page's recognizer
+let loading = null;
+let recognizer = null; // when it has been loaded
+
+// The page's recognizer, loaded by the first call. options: those of Recognizer.load but `ort` and functions, and
+// {runtime: {module, wasm}, URLs of ONNX Runtime where no bundler finds it}; without options those of an earlier call.
+// progress(numBytes): as files are fetched. After a failure the next call tries anew.
+export async function load(options, progress) {
+  const wanted = options && resolved(options);
+  if (loading && wanted && !same(wanted, chosen)) {
+    throw new DOMException("this page has loaded other models: one set serves a whole page", "InvalidStateError");
+  }
+  chosen = wanted ?? chosen;
+  if (!chosen) {
+    throw new DOMException("no model is known: call SpeechRecognition.load({ model: URL }) first", "InvalidStateError");
+  }
+  loading ??= start(chosen, progress).then((loaded) => (recognizer = loaded), (error) => {
+    loading = null;
+    throw error;
+  });
+  return loading;
+}
+
+// Whether pages that ask for these tags of BCP 47 can be served.
+export function availability(langs) {
+  if (recognizer) return langs.length && langs.every((lang) => recognizer.speaks(lang)) ? "available" : "unavailable";
+  if (loading) return "downloading";
+  return chosen ? "downloadable" : "unavailable";
+}
+
+// A worker would take relative URLs as those beside its own file.
+function resolved({ runtime, ...options }) {
+  const url = (source) => (typeof source === "string" || source instanceof URL
+    ? new URL(source, document.baseURI).href : source);
+  const sources = SOURCES.filter((name) => options[name]).map((name) => [name, url(options[name])]);
+  const files = runtime && { module: url(runtime.module), wasm: url(runtime.wasm) };
+  return { ...options, ...Object.fromEntries(sources), ...(files && { runtime: files }) };
+}
+
+function same(one, other) {
+  return Object.keys({ ...one, ...other }).every((name) => (SOURCES.includes(name)
+    ? one[name] === other[name] : JSON.stringify(one[name]) === JSON.stringify(other[name])));
+}
+
+function start({ runtime, ...options }, progress) {
+  if (typeof WebAssembly !== "object") {
+    throw new Error("this browser has no WebAssembly, which recognition needs: use a newer one, or allow it");
+  }
+  const worker = new Worker(new URL("./worker.js", import.meta.url), { type: "module" });
+  const ready = new Promise((resolve, reject) => {
+    worker.onerror = ({ message }) => {
+      reject(new Error(`the recognizer cannot be started: ${message ?? "its files are missing"}`));
+    };
+    worker.onmessage = ({ data }) => {
+      if (data.type === "progress") progress?.(data.numBytes);
+      if (data.type === "ready") resolve(new BackgroundRecognizer(worker, options, data));
+      if (data.type === "failed") reject(new Error(data.message));
+    };
+  });
+  worker.postMessage({ type: "load", options, runtime });
+  return ready.catch((error) => {
+    worker.terminate();
+    throw error;
+  });
+}
+
+class BackgroundRecognizer {
+  #worker;
+  #handlers = new Map(); // of the streams that are open
+  #numStreams = 0;
+
+  constructor(worker, { hotwords = [] }, { language, seconds, memory }) {
+    this.#worker = worker;
+    this.hotwords = hotwords;
+    this.language = language; // ISO 639-1; "" where the model does not say
+    this.seconds = seconds; // that loading took
+    this.memory = memory; // bytes
+    worker.onmessage = ({ data: { type, id, ...data } }) => {
+      const handlers = this.#handlers.get(id);
+      if (type === "ended") this.#handlers.delete(id);
+      handlers?.[type]?.(data);
+    };
+  }
+
+  // Whether a page that asks for `lang`, a tag of BCP 47, is served; "" for any language.
+  speaks(lang) {
+    try {
+      return !lang || !this.language || new Intl.Locale(lang).language === this.language;
+    } catch {
+      return false;
+    }
+  }
+
+  // A stream of audio at sampleRate. changes: options and lists that differ from the recognizer's. handlers:
+  // opened({warnings}), events({events, sentAt, audioS, rtf, memory}), failed({message}), ended(), all but `events`
+  // optional.
+  stream(sampleRate, handlers, changes = {}) {
+    const id = ++this.#numStreams;
+    this.#handlers.set(id, handlers);
+    const send = (type, data, transfer) => this.#worker.postMessage({ type, id, ...data }, transfer);
+    send("open", { sampleRate, changes });
+    return {
+      // samples: Float32Array in ±1, which is given away. sentAt: comes back with its events.
+      accept: (samples, sentAt) => send("audio", { samples, sentAt }, [samples.buffer]),
+      // The last events follow, then `ended`.
+      finish: (sentAt) => send("finish", { sentAt }),
+      // No event follows.
+      close: () => {
+        this.#handlers.delete(id);
+        send("close");
+      },
+    };
+  }
+}

@@ -1,0 +1,149 @@
+// The recognizer, away from the page's own thread. background.js speaks to it.
+//
+// Takes {type: "load", options, runtime}, then, of any number of streams, {type: "open", id, sampleRate, changes},
+// {type: "audio", id, samples, sentAt}, {type: "finish", id, sentAt} and {type: "close", id}. Gives {type: "progress" |
+// "ready" | "failed" | "opened" | "events" | "ended", ...}.
+
+import { Recognizer } from "./index.js";
+
+// What recognition occupies lies in the memories of WebAssembly: models, runtime, state.
+const memories = [];
+WebAssembly.Memory = class extends WebAssembly.Memory {
+  constructor(descriptor) {
+    super(descriptor);
+    memories.push(this);
+  }
+};
+const memory = () => memories.reduce((sum, { buffer }) => sum + buffer.byteLength, 0);
+
+const FILES = {
+  model: "the model", lm: "the language model", neuralLm: "the neural language model",
+  punctuation: "the model for punctuation",
+};
+
+let recognizer;
+const sessions = new Map();
+let last = Promise.resolve();
+
+async function load({ options, runtime }) {
+  const start = performance.now();
+  const ort = runtime && (await import(/* webpackIgnore: true */ /* @vite-ignore */ runtime.module));
+  if (ort) {
+    ort.env.wasm.numThreads = 1; // more would need a page that is isolated by headers (COOP, COEP)
+    ort.env.wasm.wasmPaths = { wasm: runtime.wasm };
+  }
+  const numBytes = {};
+  const fetched = (name) => (count) => {
+    numBytes[name] = count;
+    postMessage({ type: "progress", numBytes: Object.values(numBytes).reduce((sum, each) => sum + each, 0) });
+  };
+  const names = Object.keys(FILES).filter((name) => typeof options[name] === "string");
+  const files = await Promise.all(
+    names.map(async (name) => [name, await download(options[name], FILES[name], fetched(name))]));
+  recognizer = await Recognizer.load({ ...options, ...Object.fromEntries(files), ...(ort && { ort }) });
+  const { language } = recognizer;
+  postMessage({ type: "ready", language, seconds: (performance.now() - start) / 1000, memory: memory() });
+}
+
+// One stream and the samples on their way to it.
+class Session {
+  #id;
+  #stream;
+  #variant = null;
+  #sampleRate;
+  #busyMs = 0;
+  #audioS = 0;
+  #waiting = []; // samples that came while others were recognized
+
+  constructor({ id, sampleRate }) {
+    this.#id = id;
+    this.#sampleRate = sampleRate;
+  }
+
+  add(samples) {
+    this.#waiting.push(samples);
+  }
+
+  async open({ changes }) {
+    if (Object.keys(changes).length) this.#variant = await recognizer.withOptions(changes);
+    const chosen = this.#variant ?? recognizer;
+    this.#stream = chosen.stream();
+    postMessage({ type: "opened", id: this.#id, warnings: chosen.warnings });
+  }
+
+  async audio({ sentAt }) {
+    if (!this.#waiting.length || !this.#stream) return; // taken together with an earlier one, or never opened
+    const samples = concatenated(this.#waiting.splice(0));
+    this.#audioS += samples.length / this.#sampleRate;
+    await this.#run(() => this.#stream.accept(samples, this.#sampleRate), sentAt);
+  }
+
+  async finish({ sentAt }) {
+    try {
+      await this.#run(async () => (await this.#stream?.finish()) ?? [], sentAt);
+    } finally {
+      await this.close();
+      postMessage({ type: "ended", id: this.#id });
+    }
+  }
+
+  async close() {
+    sessions.delete(this.#id);
+    this.#stream?.close();
+    await this.#variant?.close();
+    this.#variant = null;
+  }
+
+  async #run(task, sentAt) {
+    const start = performance.now();
+    let events, failure;
+    try {
+      events = await task();
+    } catch (error) {
+      failure = error;
+      events = error.events ?? [];
+    }
+    this.#busyMs += performance.now() - start;
+    const rtf = this.#busyMs / 1000 / Math.max(this.#audioS, 0.1);
+    postMessage({ type: "events", id: this.#id, events, sentAt, audioS: this.#audioS, rtf, memory: memory() });
+    if (failure) throw failure;
+  }
+}
+
+onmessage = ({ data }) => {
+  const { type, id } = data;
+  if (type === "open") sessions.set(id, new Session(data));
+  const session = sessions.get(id);
+  if (type === "audio") session?.add(data.samples);
+  if (type === "close") sessions.delete(id); // what waits for its turn is not recognized any more
+  last = last.then(async () => {
+    if (type === "load") await load(data);
+    else if (type === "close" || sessions.has(id)) await session?.[type](data);
+  }).catch((error) => postMessage({ type: "failed", id, message: error.message }));
+};
+
+function concatenated(blocks) {
+  const whole = new Float32Array(blocks.reduce((sum, block) => sum + block.length, 0));
+  let at = 0;
+  for (const block of blocks) {
+    whole.set(block, at);
+    at += block.length;
+  }
+  return whole;
+}
+
+async function download(url, what, report) {
+  const response = await fetch(url).catch(() => null);
+  if (!response?.ok) {
+    const why = response ? `the server answers ${response.status}` : "no answer";
+    throw new Error(`${what} ${url} cannot be loaded: ${why}`);
+  }
+  const pieces = [];
+  let numBytes = 0;
+  for (const reader = response.body.getReader(); ; ) {
+    const { done, value } = await reader.read();
+    if (done) return new Uint8Array(await new Blob(pieces).arrayBuffer());
+    pieces.push(value);
+    report((numBytes += value.length));
+  }
+}
