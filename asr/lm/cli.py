@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import sys
+import unicodedata
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -203,7 +204,18 @@ def _train(args: argparse.Namespace) -> tuple[list[str], list[Ngrams]]:
     ids = ngram.encode(args.text, words)
     if len(words) == 3:
         raise LmError(f"there is no word in {', '.join(map(str, args.text))}")
+    if unspoken := [word for word in words[len(SPECIAL_WORDS) :] if not _is_spoken(word)]:
+        print(
+            f"{len(unspoken)} words have digits or signs, which are never recognized: {first_few(unspoken)}; write the "
+            "text as it is spoken, in the letters of the model",
+            file=sys.stderr,
+        )
     return _pruned(ngram.estimate(ngram.count_ngrams(ids, len(words), args.order)), words, args)
+
+
+def _is_spoken(word: str) -> bool:
+    """Letters and the marks on them, apostrophes, hyphens."""
+    return all(letter in "'’-" or unicodedata.category(letter)[0] in "LM" for letter in word)
 
 
 def _mix(args: argparse.Namespace) -> tuple[list[str], list[Ngrams], Pronounced]:

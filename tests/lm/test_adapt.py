@@ -84,3 +84,12 @@ def test_a_model_of_few_words_is_warned_about(tmp_path: Path, capsys: pytest.Cap
     error = capsys.readouterr().err
     assert "few.lm knows 2 words" in error and f"asr lm mix 'bundled*0.7' {tmp_path}/few.lm*0.3 -o mixed.lm" in error
     assert few_words(19_999, "a.lm") and not few_words(20_000, "a.lm")
+
+
+def test_words_with_digits_or_signs_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for text, named in (("JOHN'S 40 CATS, TOO", "2 words have digits or signs"), ("JOHN'S CATS हिन्दी", "")):
+        (tmp_path / "text.txt").write_text(text + "\n", encoding="utf-8")
+        assert main(["lm", "train", str(tmp_path / "text.txt"), "-o", str(tmp_path / "words.lm")]) == 0
+        error = capsys.readouterr().err
+        assert named in error and ("digits or signs" in error) == bool(named)
+        assert not named or ("40" in error and "CATS," in error)
