@@ -288,7 +288,7 @@ def dry_run(config: Config, name: str, device: str, console: Console) -> None:
         f"{step_s:.0f} s of audio, about {step_s * tokens_per_s:.0f} {config.tokenizer.kind} units; "
         f"{usual.flops / 1e12:.2f} TFLOP\n"
         f"{epoch}all: {config.train.max_steps} steps, {total_s / 3600:.0f} h of audio{epochs}, "
-        f"{usual.flops * config.train.max_steps / 1e18:.2f} EFLOP\n"
+        f"{_rounded(usual.flops * config.train.max_steps / 1e18, 2)} EFLOP\n"
         f"kernels on a GPU: memory-efficient attention (the flash kernel takes no mask), CTC of PyTorch, "
         f"fused AdamW{' and Muon in bf16' if config.optim.kind == 'muon' else ''}",
         markup=False,
@@ -328,8 +328,8 @@ def dry_run(config: Config, name: str, device: str, console: Console) -> None:
             each,
             f"{room:.1f}",
             f"{peak:.1f}",
-            f"{days[0]:.2f} to {days[1]:.2f}",
-            " to ".join(f"{24 * each * gpu.euros:.0f}" for each in days),
+            " to ".join(_rounded(each, 2) for each in days),
+            " to ".join(_rounded(24 * each * gpu.euros, 0) for each in days),
             " to ".join(f"{speed:.0f}" for speed in speeds),
         )
     console.print(table)
@@ -337,6 +337,12 @@ def dry_run(config: Config, name: str, device: str, console: Console) -> None:
         raise ConfigError("; ".join(refusals))
     for refusal in refusals:
         console.print(refusal, markup=False, highlight=False, soft_wrap=True)
+
+
+def _rounded(value: float, digits: int) -> str:
+    """Of a small training not 0, which it never is."""
+    least = 10.0**-digits
+    return f"<{least:.{digits}f}" if value < least else f"{value:.{digits}f}"
 
 
 def _data(config: Config, console: Console) -> tuple[float | None, float]:

@@ -60,13 +60,13 @@ def test_a_plan_is_printed_without_data(capsys: pytest.CaptureFixture[str]) -> N
     assert main(["train", "tiny", "--dry-run", "--on", "h100", *SMALL]) == 0
     output = " ".join(capsys.readouterr().out.split())
     assert re.search(r"\d\.\d M parameters.* 3 utterances of 12\.3 s.* 0\.0\d TFLOP.*13000 steps", output), output
-    assert "are supposed" in output and "an epoch" not in output and "h100" in output
+    assert "are assumed" in output and "an epoch" not in output and "h100" in output
 
 
 def test_a_plan_counts_the_prepared_data(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*arguments, "--dry-run", "--on", "cpu", "train.max_steps=100"]) == 0
     output = capsys.readouterr().out
-    assert "are supposed" not in output
+    assert "are assumed" not in output
     assert re.search(r"an epoch: 0\.0 h of audio, .* [1-9]\d* steps", output) and re.search(
         r"all: 100 steps", output
     ), output
@@ -101,3 +101,9 @@ def test_devices_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "tiny", "--dry-run", "--on", "h101"]) == 1
     error = capsys.readouterr().err
     assert "h101" in error and all(name in error for name in (*GPUS, "cpu"))
+
+
+def test_small_training_costs_more_than_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "tiny", "--dry-run", "--on", "h100", "train.max_steps=10"]) == 0
+    output = capsys.readouterr().out
+    assert "<0.01 EFLOP" in output and "<0.01 to <0.01" in output and "<1 to <1" in output
