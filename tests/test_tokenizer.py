@@ -204,7 +204,7 @@ def test_normalized_text_is_in_the_alphabet_and_stable(text, case):
         (("title",), "case is 'title'"),
         (("upper", None, "ignore"), "outside is 'ignore'"),
         (("upper", "Z-A"), "runs backwards; write A-Z"),
-        (("upper", " "), "holds no character"),
+        (("upper", " "), "has no characters"),
         (("upper", "A-Za-c"), "holds 'abc', which --upper text never contains"),
     ],
 )

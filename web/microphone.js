@@ -75,7 +75,7 @@ async function microphoneStream(deviceId) {
 export function explain(error) {
   switch (error.name) {
     case "NotAllowedError":
-      return "The microphone may not be used: allow it for this page in the browser's settings, and start again.";
+      return "The microphone is blocked: allow it for this page in the browser's settings, and start again.";
     case "NotFoundError":
       return "There is no microphone: plug one in, and start again.";
     case "NotReadableError":

@@ -18,7 +18,7 @@ from asr.lexicon.g2p import G2pOptions, error_rates, load_g2p, train
 from asr.lexicon.lexicon import CMUDICT, Lexicon, LexiconError, load_lexicon
 from asr.lexicon.make import Pronouncer, first_few, make
 from asr.lm import ngram
-from asr.lm.packed import MAX_ORDER
+from asr.lm.packed import MAX_ORDER, load_lm
 
 ALL_WORDS = 1 << 24
 
@@ -78,7 +78,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--dict", default=CMUDICT, metavar="DICT", help='as for "train" (%(default)s); "none": only the model'
         )
         command.add_argument(
-            "--g2p", type=Path, metavar="FILE", help="a model that pronounces words missing from the dictionary"
+            "--g2p",
+            metavar="FILE",
+            help="a model that pronounces words missing from the dictionary; bundled: that of the bundled language "
+            f"model, the default of show with --dict {CMUDICT}",
         )
         command.add_argument(
             "--max-variants",
@@ -163,6 +166,8 @@ def _with_progress(words: list[str]) -> Iterable[str]:
 
 
 def _show(args: argparse.Namespace) -> int:
+    if args.g2p is None and args.dict == CMUDICT:
+        args.g2p = "bundled"
     pronouncer = _pronouncer(args)
     missing = []
     for word in (word.upper() for word in args.words):
@@ -185,4 +190,8 @@ def _pronouncer(args: argparse.Namespace) -> Pronouncer:
     dictionary = None if args.dict == "none" else load_lexicon(args.dict)
     if dictionary is None and args.g2p is None:
         raise LexiconError("--dict none needs a model: --g2p FILE")
-    return Pronouncer(dictionary, load_g2p(args.g2p) if args.g2p else None, args.max_variants)
+    return Pronouncer(dictionary, _g2p(args.g2p) if args.g2p else None, args.max_variants)
+
+
+def _g2p(name: str) -> G2p:
+    return G2p(np.frombuffer(load_lm(name).g2p, np.uint8)) if name == "bundled" else load_g2p(name)

@@ -147,7 +147,7 @@ test("an utterance is ended and options are changed within a stream", async () =
   assert.equal(later.at(-1).text, alone.text);
   assert.match(alone.text, /\*\*\*/);
   await variant.close();
-  await assert.rejects(recognizer.withOptions({ lm: LM }), /lm is shared/);
+  await assert.rejects(recognizer.withOptions({ lm: LM }), /share lm/);
   assert.equal((await recognize(samples)).at(-1).text, whole.text); // the variant has closed what is its own
 });
 

@@ -87,7 +87,7 @@ async function live(python, wav, finalsFile, folder) {
     await page.addInitScript(keepPartials);
     await page.goto(server.url);
     await giveToken(page, "not this one");
-    await page.waitForFunction(() => document.getElementById("token-hint").textContent.includes("does not take"));
+    await page.waitForFunction(() => document.getElementById("token-hint").textContent.includes("does not accept"));
     await giveToken(page, TOKEN);
     await ready(page);
 

@@ -64,10 +64,12 @@ def test_words_are_shown_with_their_source(files: Path, capsys: pytest.CaptureFi
         "MA(2)  m e    from the dictionary",
         "KIKI  k i k i    by the model",
     ]
-    assert main(["lexicon", "show", "KELLY'S", "BRONTË'S"]) == 1
+    assert main(["lexicon", "show", "kiki", *options[:2]]) == 1
+    assert "no pronunciation of KIKI; name a model" in capsys.readouterr().err
+    assert main(["lexicon", "show", "KELLY'S", "BRONTËX", "phronsie", "--max-variants", "1"]) == 1
     out, err = capsys.readouterr()
-    assert out == "KELLY'S  K EH L IY Z    from the dictionary\n"
-    assert "no pronunciation of BRONTË'S; name a model" in err
+    assert out == "KELLY'S  K EH L IY Z    from the dictionary\nPHRONSIE  F R OW N S IY    by the model\n"
+    assert "no pronunciation of BRONTËX\n" in err
 
 
 def test_model_gives_as_many_pronunciations_as_requested(

@@ -175,7 +175,7 @@ def test_output_unknown_to_the_format_is_refused(tiny_onnx: Path, tmp_path: Path
     model.graph.output.append(helper.make_tensor_value_info("phone_log_probs", onnx.TensorProto.FLOAT, ["N", "T", "V"]))
     onnx.save(model, odd)
     with pytest.raises(
-        ModelError, match=r"odd\.onnx is not an asr-stream model .* gives .*, phone_log_probs; expected"
+        ModelError, match=r"odd\.onnx is not an asr-stream model: .* gives .*, phone_log_probs; expected"
     ):
         OnnxModel(odd)
 

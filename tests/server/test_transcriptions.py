@@ -223,7 +223,7 @@ def test_a_language_may_have_a_region(client: openai.OpenAI, sample: np.ndarray)
         ([("keywords", "x" * 65)], b"", "keywords", r"'x{60}'; a keyword has at most 64 letters"),
         ([("model", "tiny")], None, "file", "the audio is missing"),
         ([("file", "RIFF")], None, "file", "the audio is missing"),
-        ([], b"", "file", "cannot read the file"),
+        ([], b"", "file", "the file is empty"),
         ([], b"ID3" + bytes(range(256)) * 10, "file", "cannot read the file"),
         ([], audio_file(np.zeros(0, np.int16), format="WAV"), "file", "the file holds no audio"),
         ([], audio_file(np.ones(9000, np.int16))[:-60], "file", "cannot read the file|is cut short"),
