@@ -209,7 +209,8 @@ def test_a_damaged_manifest_is_one_clear_line(
     rewrite(manifest, lambda row: row["features"].update(storage_path="/etc/passwd"))
     for command in (["evaluate", str(tiny_onnx), "--data"], ["shard", "--out", str(tmp_path / "shards")]):
         assert main([*command, str(manifest)]) == 1
-        assert "damaged after 1 utterances: ValueError('features /etc/passwd of u1 are missing" in capsys.readouterr().err
+        reason = "damaged after 1 utterances: ValueError('features /etc/passwd of u1 are missing"
+        assert reason in capsys.readouterr().err
     manifest.write_bytes(data.read_bytes()[:-40])
     for command in (["evaluate", str(tiny_onnx), "--data"], ["shard", "--out", str(tmp_path / "shards")]):
         assert main([*command, str(manifest)]) == 1
