@@ -53,9 +53,10 @@ class Recognizer:
         Lines that cannot be used are skipped; `warnings` names them.
     phrases: a grammar that replaces free speech, such as voice commands: a list, or a file with one phrase per line.
         Only sequences of these phrases are recognized, and "[unk]" for other speech, without language model and
-    decoder. punctuation: model for case and punctuation: a file, one to share, None for none, or "auto": the bundled
-        one for an English model. Without one, formatted text is in lower case. Endpoints use it even if text is not
-    formatted. mask: words and phrases to hide, a list, or a file with one per line: their letters become stars.
+        decoder.
+    punctuation: model for case and punctuation: a file, one to share, None for none, or "auto": the bundled one for an
+        English model. Without one, formatted text is in lower case. Endpoints use it even if text is not formatted.
+    mask: words and phrases to hide, a list, or a file with one per line: their letters become stars.
     replace: replacements of words and phrases, applied last: a list such as ["my address -> 12 Main Street"], or a file
         with one per line.
     command_list: spoken commands in addition to those of `commands`, which it turns on: a list such as
