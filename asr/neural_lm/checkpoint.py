@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from asr.command import how_to_install
 from asr.neural_lm.model import NeuralLm, NeuralLmConfig
 from asr.tokenizer import Tokenizer
 from asr.training.checkpoint import CheckpointError, read_values, write_values
@@ -48,7 +49,7 @@ class NeuralLmCheckpoint:
             import onnx
             from onnx.numpy_helper import to_array
         except ImportError:
-            raise CheckpointError(f'to read {path} install onnx: pip install "asr-stream[export]"') from None
+            raise CheckpointError(f"to read {path} install onnx: {how_to_install('export')}") from None
         try:
             graph = onnx.load(path)
             properties = {entry.key: entry.value for entry in graph.metadata_props}

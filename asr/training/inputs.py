@@ -21,7 +21,7 @@ from asr.lexicon.phones import PhoneTokenizer
 from asr.lm.packed import load_lm
 from asr.model.denominator import Denominator
 from asr.tables import Refusal
-from asr.tokenizer import SPECIAL_TOKENS, Tokenizer
+from asr.tokenizer import Tokenizer
 
 CMVN_UTTERANCES = 2000
 NUM_NAMED = 10
@@ -47,9 +47,8 @@ def check_letters(tokenizer: Tokenizer, texts: Iterable[str]) -> None:
 
 def absent_letters(tokenizer: Tokenizer) -> str:
     """Letters of an alphabet of which the units have most, or "": new units have those of the transcripts."""
-    letters = set("".join(tokenizer.tokens[len(SPECIAL_TOKENS) :]))
     for alphabet in (ascii_uppercase, ascii_lowercase):
-        absent = [letter for letter in alphabet if letter not in letters]
+        absent = tokenizer.unknown_letters([alphabet])
         if len(absent) < len(alphabet) / 2:
             return ", ".join(absent)
     return ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -30,7 +29,6 @@ RECORDINGS = {
     "off": [speech("turn off the music")],
 }
 COLORS = ["aqua", "azure", "beige", "black", "blue", "brown", "chocolate", "coral", "dark green", "yellow"]
-FIREFOX = os.environ.get("FIREFOX", "/usr/bin/firefox-esr")
 
 STARTS, ENDS = ["start", "audiostart", "soundstart", "speechstart"], ["speechend", "soundend", "audioend"]
 LAST = ["result", "end"]  # where the session listens no longer
@@ -53,10 +51,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-needs_firefox = pytest.mark.skipif(not shutil.which(FIREFOX), reason="there is no Firefox: $FIREFOX or firefox-esr")
-
-
-@pytest.fixture(scope="module", params=["chromium", pytest.param("firefox", marks=needs_firefox)])
+@pytest.fixture(scope="module", params=["chromium", "firefox"])
 def drive(request: pytest.FixtureRequest, folder: Path) -> Iterator[Any]:
     """A function of a scenario: what js/tests/speech_recognition.mjs prints. Sound and microphone are virtual."""
     (folder / "sound").mkdir(exist_ok=True)
