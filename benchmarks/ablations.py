@@ -1,13 +1,13 @@
-"""Ablations in one table, all with one budget: python benchmarks/ablations.py --train T --valid V
+"""Ablations in one table, all with the same budget: python benchmarks/ablations.py --train T --valid V
 
-A baseline (a recipe, for a small number of steps) and variants of it, each one or two settings away: same data,
-same updates, same seed. Each is trained by `asr train` and measured by `asr evaluate`, and the results are saved at
-once: the same command continues where an earlier one was stopped, also in the middle of a training. A table
-(ablations.md), a plot (ablations.png) and the numbers (results.json) are written after each of them.
+Trains a baseline (a recipe, for a small number of steps) and variants of it, each with one or two settings changed:
+same data, same updates, same seed. `asr train` trains each, `asr evaluate` measures it, and the results are saved: the
+same command continues after an interruption, even within a training. A table (ablations.md), a plot (ablations.png) and
+the numbers (results.json) are written after each variant.
 
 A step takes two batches, on one process or two. Its duration is the median between points of the training curve.
-On a CPU several trainings at a time, of one thread each (--jobs), get more done than one of several processes.
-The variant seed-2 changes the seed only: smaller differences than its are not significant.
+On a CPU, several single-threaded trainings at a time (--jobs) are faster than one with several processes.
+The variant seed-2 changes only the seed: differences smaller than its are not significant.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from asr.training.pretrained import Pretrained
 
 BASELINE = "baseline"
 CHUNKS = ("full", "640", "320", "160")
-"""What is scored, greedily; 640 ms also rescored by the decoder, which label smoothing and the like are about. In
-characters: after a small budget hardly a word is right as a whole, while letter errors show the difference."""
+"""Searches to score: greedy, and at 640 ms also rescoring by the decoder, which label smoothing and the like affect.
+Errors are in characters: after a small budget hardly any word is right, but character errors show differences."""
 DEFAULT_STEPS = 1200
 """About 10 minutes of the recipe tiny on two CPU cores, at 0.5 s a step."""
 
@@ -55,11 +55,11 @@ EXAMPLES = """examples:
 
 
 class AblationError(Exception):
-    """A training or an evaluation that did not end well; its own message has been shown."""
+    """A training or an evaluation failed; its own message has been shown."""
 
 
 def all_variants(base: Config) -> dict[str, tuple[str, ...]]:
-    """Name and overrides of every variant, those among them that are what `base` is already."""
+    """Name and overrides of every variant, including those that equal `base`."""
 
     def choices(name: str, key: str, *values: str) -> dict[str, tuple[str, ...]]:
         return {f"{name}-{value}": (f"{key}={value}",) for value in values}
@@ -90,10 +90,10 @@ def all_variants(base: Config) -> dict[str, tuple[str, ...]]:
 
 
 def choose_variants(recipe: str, common: Sequence[str]) -> tuple[dict[str, tuple[str, ...]], dict[str, str]]:
-    """The variants that differ from the baseline, `recipe` with the overrides `common`, by name; and those that
-    cannot be run on it, with the reason.
+    """The variants that differ from the baseline (`recipe` with the overrides `common`), by name; and those that cannot
+    be run on it, with the reason.
 
-    Raises ValueError where the baseline itself cannot.
+    Raises ValueError if the baseline itself cannot be run.
     """
     base = load_config(recipe, common)
     pretrained = load_pretrained(base.train.init) if base.train.init else None
@@ -132,7 +132,7 @@ def _misfit(config: Config, base: Config, pretrained: Pretrained | None) -> str 
 
 
 class Commands:
-    """`asr` in processes of their own, several at a time, until `stop` or `kill`."""
+    """Runs `asr` in separate processes, several at a time, until `stop` or `kill`."""
 
     def __init__(self) -> None:
         self._running: list[subprocess.Popen[bytes]] = []
@@ -140,13 +140,13 @@ class Commands:
         self._stopped = False
 
     def run(self, *arguments: str, processes: int = 1) -> None:
-        """AblationError where it does not end well, or is not to begin any more."""
+        """Raises AblationError if the command fails, or may not start anymore."""
         torchrun = ["torch.distributed.run", f"--nproc_per_node={processes}", "--standalone", "-m"]
         command = [sys.executable, "-m", *(torchrun if processes > 1 else []), "asr.cli", *arguments]
         with self._lock:
             if self._stopped:
                 raise AblationError("interrupted")
-            # In a session of its own: Ctrl-C comes here alone, and here is decided that a step is to be finished.
+            # In its own session, so that only this process gets Ctrl-C and decides that a step is finished.
             process = subprocess.Popen(command, start_new_session=True)
             self._running.append(process)
         status = process.wait()
@@ -156,21 +156,21 @@ class Commands:
             raise AblationError(f"asr {arguments[0]} ended with status {status}")
 
     def stop(self) -> None:
-        """Interrupts all: a training finishes its step and saves."""
+        """Interrupts all processes: a training finishes its step and saves."""
         with self._lock:
             self._stopped = True
             for process in self._running:
                 process.terminate()
 
     def kill(self) -> None:
-        """Ends all at once."""
+        """Ends all processes at once."""
         with self._lock:
             for process in self._running:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
 def train(commands: Commands, recipe: str, overrides: Sequence[str], run: Path, processes: int) -> Checkpoint:
-    """Runs `asr train` to its last step, from where it was stopped if it was; the checkpoint at the end."""
+    """Runs `asr train` to its last step, resuming if it was interrupted; returns the last checkpoint."""
     commands.run("train", recipe, *overrides, f"train.output={run}", "--resume", processes=processes)
     last = checkpoint_path(run, load_config(recipe, overrides).train.max_steps)
     if not last.is_file():
@@ -179,7 +179,7 @@ def train(commands: Commands, recipe: str, overrides: Sequence[str], run: Path, 
 
 
 def measure(commands: Commands, checkpoint: Checkpoint, run: Path, options: Sequence[str]) -> dict[str, Any]:
-    """What is kept of a trained model: size, speed, error rates (0.1 is 10 %). options: of `asr evaluate`."""
+    """Size, speed and error rates (0.1 is 10 %) of a trained model. options: of `asr evaluate`."""
 
     def character_errors(search: str, chunks: Sequence[str]) -> dict[str, float]:
         texts = run / f"{search}.tsv"
@@ -205,13 +205,13 @@ def measure(commands: Commands, checkpoint: Checkpoint, run: Path, options: Sequ
 
 
 def character_error_rate(texts: Sequence[Sequence[str]]) -> float:
-    """Of pairs of a reference and a hypothesis; a space is a character too."""
+    """Character error rate of pairs of a reference and a hypothesis; a space is a character, too."""
     spelled = [[" ".join(text.replace(" ", "_")) for text in pair] for pair in texts]
     return count_errors([r for r, _ in spelled], [h for _, h in spelled]).rate if spelled else float("nan")
 
 
 def seconds_per_step(run: Path) -> float | None:
-    """Median over the training curve's points, which interruptions do not move; None of fewer than two points."""
+    """Median over the points of the training curve, so that interruptions do not matter; None for fewer than two."""
     curves = EventAccumulator(str(run / "tensorboard")).Reload()
     points = curves.Scalars("train/lr") if "train/lr" in curves.Tags()["scalars"] else []
     times = [(b.wall_time - a.wall_time) / (b.step - a.step) for a, b in pairwise(points) if b.step > a.step]
@@ -219,10 +219,10 @@ def seconds_per_step(run: Path) -> float | None:
 
 
 class Results:
-    """The results of one budget, in a file: what has been measured, by name."""
+    """The results for one budget, in a file, keyed by variant."""
 
     def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
-        """Takes up what an earlier run left in `path`. Raises ValueError where its settings were others."""
+        """Loads the results of an earlier run from `path`. Raises ValueError if its settings differ."""
         self._path = path
         self.settings = dict(settings)
         self.by_name: dict[str, dict[str, Any]] = {}
@@ -282,7 +282,7 @@ def _cell(rate: float | None, reference: float | None) -> str:
 
 
 def plot(results: Mapping[str, Mapping[str, Any]], path: Path, title: str) -> None:
-    """Writes a PNG: a line of dots per variant, one per chunk; upright lines where the baseline's are."""
+    """Writes a PNG: a row of dots per variant, one per chunk size; vertical lines for the baseline."""
     figure, axes = new_axes(7, 1.5 + 0.25 * len(results))
     for number, chunk in enumerate(CHUNKS):
         color = f"C{number}"
@@ -298,7 +298,7 @@ def plot(results: Mapping[str, Mapping[str, Any]], path: Path, title: str) -> No
 
 
 def write_report(results: Results, names: Sequence[str], folder: Path) -> None:
-    """The table and the plot of what there is, in the order of `names`."""
+    """Writes the table and the plot of the available results, in the order of `names`."""
     found = {name: results.by_name[name] for name in names if name in results.by_name}
     settings = results.settings
     title = f"{Path(settings['recipe']).stem}, {settings['steps']} steps"
@@ -323,7 +323,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--init", metavar="WEIGHTS", help="as train.init: fine-tune these, e.g. bundled")
     parser.add_argument("--set", nargs="+", default=[], metavar="key=value", help="for the baseline and all variants")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="these variants, and the baseline")
-    parser.add_argument("--list", action="store_true", help="show the variants and end")
+    parser.add_argument("--list", action="store_true", help="list the variants and exit")
     args = parser.parse_args(argv)
     if not args.list and not (args.train and args.valid):
         parser.error("--train and --valid are needed: data sets written by `asr prepare`")
@@ -346,7 +346,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run_all(args: argparse.Namespace) -> int:
-    """Trains and measures what is missing. AblationError when a variant failed, after all the others."""
+    """Trains and measures missing variants. Raises AblationError at the end if one failed."""
     init = [f"train.init={args.init}"] if args.init else []
     common = [f"train.max_steps={args.steps}", "train.batches_per_step=2", *init, *args.set]
     variants, left_out = choose_variants(args.recipe, common)
@@ -367,7 +367,7 @@ def run_all(args: argparse.Namespace) -> int:
     settings |= {"valid": args.valid, "num_utterances": args.num_utterances}
     settings |= {"processes": args.processes, "device": args.device}
     results = Results(args.out / "results.json", settings)
-    # Not part of what is compared: no validation on the way, so that the last weights are the ones measured.
+    # Without validation during training, so that the last weights are measured.
     common = [*common, f"data.train={json.dumps(args.train)}", "data.valid=[]", "train.keep_checkpoints=1"]
     common.append(f"train.device={args.device}")
     wanted = [BASELINE, *(name for name in variants if not args.only or name in args.only)]

@@ -1,7 +1,7 @@
 """Errors before and after `asr adapt`, by speaker: python benchmarks/adapt.py --data data/dev.jsonl.gz
 
-Half of a speaker's utterances, `--minutes` at most, adapt the model. Phone errors at 640 ms are measured on the other
-half, and on `--num-others` utterances of all others: what the model forgets.
+Half of a speaker's utterances, at most `--minutes`, adapt the model. Phone errors at 640 ms are measured on the other
+half, and on `--num-others` utterances of all other speakers, to show what the model forgets.
 """
 
 from __future__ import annotations

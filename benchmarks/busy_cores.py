@@ -1,9 +1,9 @@
-"""Training beside other programs: python benchmarks/busy_cores.py [--busy 1] [--spin]
+"""Training next to other programs: python benchmarks/busy_cores.py [--busy 1] [--spin]
 
-Times steps of a recipe alone and beside programs that keep a core each busy, in turns. The system gives every running
-thread the same time, so the fair slowdown of T threads beside B programs on C cores is (T + B) / C, if that is above 1.
-Printed is how many times as long as that a step takes: 1.0 is fair, the goal is 1.5. `--spin` measures what PyTorch
-does by itself, without the settings of `asr train`: its threads spin while they wait.
+Times steps of a recipe, alternately alone and next to programs that keep one core busy each. The system gives every
+running thread the same time, so the fair slowdown of T threads next to B programs on C cores is (T + B) / C, if that is
+above 1. Prints the slowdown relative to that: 1.0 is fair, the goal is 1.5. `--spin` measures PyTorch without the
+settings of `asr train`: its threads spin while they wait.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ BUSY = "while True: pass"
 
 
 def measure(step: Callable[[], None], rounds: int, num_busy: int) -> tuple[float, float]:
-    """Median seconds of a step, alone and beside `num_busy` programs."""
+    """Median seconds per step, alone and next to `num_busy` programs."""
     step()  # allocations, lazy initialization
-    alone, beside = [], []
+    alone, busy = [], []
     for _ in range(rounds):
         alone.append(_seconds(step))
         programs = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(num_busy)]
         try:
             time.sleep(0.2)
-            beside.append(_seconds(step))
+            busy.append(_seconds(step))
         finally:
             for program in programs:
                 program.kill()
                 program.wait()
-    return statistics.median(alone), statistics.median(beside)
+    return statistics.median(alone), statistics.median(busy)
 
 
 def _seconds(step: Callable[[], None]) -> float:
@@ -48,8 +48,8 @@ def _seconds(step: Callable[[], None]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--recipe", default="tiny", help="whose encoder (default: tiny)")
-    parser.add_argument("--busy", type=int, default=1, help="programs beside it (default: 1)")
+    parser.add_argument("--recipe", default="tiny", help="recipe with the encoder (default: tiny)")
+    parser.add_argument("--busy", type=int, default=1, help="number of busy programs (default: 1)")
     parser.add_argument("--batch-s", type=float, default=15.0, help="audio of a step (default: 15)")
     parser.add_argument("--rounds", type=int, default=3, help="turns; the median counts (default: 3)")
     parser.add_argument("--spin", action="store_true", help="without the settings of asr train")
@@ -58,7 +58,7 @@ def main() -> None:
         os.environ["OMP_WAIT_POLICY"] = "active"
     else:
         share_cores()
-    import torch  # after the settings, which its OpenMP reads once
+    import torch  # after the settings, because OpenMP reads them once
     from train_throughput import Ours, make_batch, training_step
 
     from asr.config import load_config
@@ -66,11 +66,11 @@ def main() -> None:
     threads, cores = torch.get_num_threads(), num_cores()
     shape = dataclasses.replace(load_config(args.recipe).model, condition_layers=())
     step = training_step(Ours(shape).train(), make_batch(args.batch_s, "cpu"), None)
-    alone, beside = measure(step, args.rounds, args.busy)
+    alone, busy = measure(step, args.rounds, args.busy)
     fair = max(1.0, (threads + args.busy) / cores)
     print(
-        f"{threads} threads on {cores} cores, waiting {os.environ['OMP_WAIT_POLICY']}: {alone:.2f} s a step alone, "
-        f"{beside:.2f} s beside {args.busy} busy; {beside / alone / fair:.2f} times the fair share (goal {GOAL})"
+        f"{threads} threads on {cores} cores, waiting {os.environ['OMP_WAIT_POLICY']}: {alone:.2f} s per step alone, "
+        f"{busy:.2f} s next to {args.busy} busy; {busy / alone / fair:.2f} times the fair share (goal {GOAL})"
     )
 
 

@@ -1,7 +1,7 @@
-"""The C library against Python, on the same audio: python benchmarks/c_library.py build/lib/libasr_stream.so DATA
+"""Compares the C library with Python on the same audio: benchmarks/c_library.py build/lib/libasr_stream.so DATA
 
-Every utterance of a data set goes through both in blocks of 20 ms, like a microphone's. Their events must be the same:
-type, text, times, words and confidences, to the last bit. And what each costs in CPU time, in one thread.
+Every utterance of a data set goes through both in blocks of 20 ms, like a microphone's. Their events must be identical
+to the last bit: type, text, times, words and confidences. Also prints the CPU time of each, in one thread.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _words(pointer: Any, count: int) -> tuple[Word, ...]:
 
 
 class LibraryError(Exception):
-    """A status that is not ASR_OK: `status`, and the sentence about it."""
+    """A status other than ASR_OK: `status`, and the sentence about it."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -128,8 +128,8 @@ class CLibrary:
         self.c.asr_layout.restype = c_size_t
 
     def model(self, source: str | Path | bytes, log: Any = None, **options: Any) -> CModel:
-        """A model file, or the bytes of one. options: those of asr_model_options, with str for paths. The defaults
-        of punctuation_path and neural_lm_path are as in Python."""
+        """A model file, or its bytes. options: those of asr_model_options, with str for paths. The defaults of
+        punctuation_path and neural_lm_path are as in Python."""
         wanted = _ModelOptions()
         self.c.asr_model_options_init(byref(wanted), c_size_t(ctypes.sizeof(wanted)))
         options.setdefault("onnxruntime_path", str(onnxruntime_library()))
@@ -152,7 +152,7 @@ class CLibrary:
         return CModel(self, handle, log)
 
     def options(self, **given: Any) -> tuple[_Options, _Assets]:
-        """Texts and truth values are set by name, numbers are written into the structs, as they are."""
+        """Texts and booleans are set by name, numbers are written directly into the structs."""
         options, assets, error = _Options(), _Assets(), ctypes.create_string_buffer(512)
         self.c.asr_options_init(byref(options), c_size_t(ctypes.sizeof(options)))
         self.c.asr_assets_init(byref(assets), c_size_t(ctypes.sizeof(assets)))
@@ -199,7 +199,7 @@ class CModel:
 
 
 class CStream:
-    """With the methods of `asr.streaming.Stream`."""
+    """Has the methods of `asr.streaming.Stream`."""
 
     def __init__(self, library: CLibrary, handle: c_void_p) -> None:
         self._library, self._c, self.handle = library, library.c, handle

@@ -1,10 +1,10 @@
-"""Audio lost to a busy interpreter: python benchmarks/capture.py [--seconds 60]
+"""Measures audio lost to a busy interpreter: python benchmarks/capture.py [--seconds 60]
 
 A thread of the capturing process holds the interpreter for half a second at a time, and releases it for a millisecond.
-Meanwhile a counting signal is captured, from the virtual microphone (PulseAudio, whose server buffers for a late
-client) and from the virtual sound card (whose buffer is as small as a real one's), both of tests/: with the C callback
-of the microphone, and with the Python callback that is its fallback. Every sample that is missing is
-counted. Linux, with the Debian packages of the tests.
+Meanwhile a counting signal is captured from the virtual microphone (PulseAudio, whose server buffers for a late client)
+and from the virtual sound card (whose buffer is as small as a real one's), both from tests/: with the microphone's C
+callback, and with its fallback, a Python callback. Every missing sample is counted. Needs Linux, with the Debian
+packages of the tests.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CALLBACKS = {"C callback": (), "Python callback": ("python-callback",)}
 
 
 def from_server(microphone: VirtualMicrophone, folder: Path, seconds: float, *ways: str) -> tuple[Recording, float]:
-    """The recording, and how many seconds of what was played are missing."""
+    """The recording, and the seconds of played audio that are missing."""
     num_samples = round(seconds * SAMPLE_RATE)
     recording = record(microphone, folder, counting(num_samples), "held-interpreter", *ways)
     return recording, (num_samples - np.count_nonzero(recording.samples)) / SAMPLE_RATE

@@ -1,4 +1,4 @@
-"""What the command lines of benchmarks share: a data set, a model, and rows of numbers that come of it."""
+"""Shared by the command lines of benchmarks: a data set, a model, and rows of resulting numbers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def plain_parser(description: str | None) -> argparse.ArgumentParser:
 def data_parser(
     description: str | None, model: str = "default: the bundled one", num_utterances: int | None = None
 ) -> argparse.ArgumentParser:
-    """With a data set, a model and a number of utterances. `model`: the help text of --model."""
+    """A parser with a data set, a model and a number of utterances. `model`: the help text of --model."""
     parser = plain_parser(description)
     parser.add_argument("data", type=Path, help="written by `asr prepare`; the recordings are read again")
     parser.add_argument("--model", help=model)
@@ -51,12 +51,12 @@ def new_parser(description: str | None, model: str = "default: the bundled one")
 
 
 def utterances(args: argparse.Namespace) -> list[Any]:
-    """The cuts that are asked for."""
+    """The requested cuts."""
     return evenly_spread(list(load_cuts(args.data)), args.num_utterances)
 
 
 def encode(engine: Engine, cuts: Sequence[Any], chunk_ms: int, name: str = "encoding") -> Iterator[tuple[str, Encoded]]:
-    """Reference and output of the model of each of `cuts`. chunk_ms: 0 is full context, as in the second pass."""
+    """The reference and the model's output for each of `cuts`. chunk_ms: 0 is full context, as in the second pass."""
     for cut in progress(cuts, name):
         (encoded,) = engine.encode([cut.load_features()], chunk_ms // ENCODER_FRAME_MS, LEFT_CONTEXT)
         yield cut.supervisions[0].text, encoded
@@ -82,7 +82,7 @@ def recognize(recognizer: Recognizer, samples: np.ndarray) -> list[Word]:
 
 
 def timed_events(recognizer: Recognizer, samples: np.ndarray, block: int) -> Iterator[tuple[float, Event]]:
-    """Events of 16 kHz audio in blocks of so many samples, each with the seconds of audio after which it came."""
+    """Events of 16 kHz audio in blocks of `block` samples, each with the seconds of audio sent when it came."""
     stream = recognizer.stream()
     for begin in range(0, len(samples), block):
         stream.accept_waveform(samples[begin : begin + block])
@@ -92,12 +92,12 @@ def timed_events(recognizer: Recognizer, samples: np.ndarray, block: int) -> Ite
 
 
 def progress(items: Iterable[T], name: str) -> Iterable[T]:
-    """`items`, with a bar on standard error."""
+    """`items`, with a progress bar on standard error."""
     return track(items, name, console=Console(stderr=True))
 
 
 def show(rows: Iterable[Mapping[str, Any]], args: argparse.Namespace) -> None:
-    """A line for each row, or JSON."""
+    """Prints a line for each row, or JSON."""
     if args.json:
         print(json.dumps(list(rows)))
         return

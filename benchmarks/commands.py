@@ -1,6 +1,6 @@
-"""What is taken for a spoken command in sentences that have none: python benchmarks/commands.py FILE...
+"""Counts false spoken commands in sentences without commands: python benchmarks/commands.py FILE...
 
-FILE: sentences, one a line, or a TSV with a column `text`, such as dev.tsv. Their marks are left out, and there are no
+FILE: sentences, one per line, or a TSV with a column `text`, such as dev.tsv. Their marks are removed, and there are no
 pauses, which would make an ambiguous word a command.
 """
 
@@ -19,7 +19,7 @@ LETTERS = ["", "", "", "▁", *"abcdefghijklmnopqrstuvwxyz'"]
 
 
 def sentences(path: Path) -> Iterator[list[str]]:
-    """The words of each, in small letters."""
+    """The words of each sentence, in lower case."""
     with open(path, encoding="utf-8", newline="") as file:
         rows = (row["text"] for row in csv.DictReader(file, delimiter="\t")) if path.suffix == ".tsv" else file
         for text in rows:

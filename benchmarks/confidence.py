@@ -3,8 +3,8 @@
 The map from the probabilities of a word's tokens to the probability that it is right is fitted on every second speaker
 (csrc/calibration.h has it for the bundled models, `--write` writes it into the file of --model) and tested on the
 others: a reliability curve, the expected calibration error over ten bins (ECE; Naeini et al. 2015), the area under the
-ROC curve (AUC: a right word has a higher confidence than a wrong one), and normalized cross entropy (NCE: 0 is no
-better than the share of right words).
+ROC curve (AUC: probability that a right word has a higher confidence than a wrong one), and normalized cross entropy
+(NCE: 0 is as good as the share of right words).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from asr.export.calibrate import calibrate
 from asr.runtime.search import decode, phone_words, words
 
 NUM_BINS = 10
-RIDGE = 1e-3  # where all words are right, the likeliest weights are infinite
+RIDGE = 1e-3  # if all words are right, the most likely weights are infinite
 MODES: dict[str, dict[str, Any]] = {
     "default": {},
     "one pass, 640 ms": {"second_pass": False},
@@ -48,7 +48,7 @@ def ece(scored: Scored) -> float:
 
 
 def auc(scored: Scored) -> float:
-    """Probability that a right word is given more than a wrong one; of equals a half."""
+    """Probability that a right word has a higher confidence than a wrong one; ties count a half."""
     right, wrong = (np.sort(scored.confidence[scored.right == value]) for value in (1, 0))
     below, not_above = (np.searchsorted(wrong, right, side) for side in ("left", "right"))
     return float((below + not_above).mean() / 2 / len(wrong))
@@ -81,7 +81,7 @@ def is_right(cut: Any, found: Sequence[str]) -> np.ndarray:
 
 
 def token_evidence(recognizer: Recognizer, cuts: Sequence[Any]) -> Iterator[tuple[float, float, float, float]]:
-    """Of each word of finals: 1, its least certain token, the mean of its tokens, and whether it is right."""
+    """For each word of finals: 1, its least certain token, the mean of its tokens, and whether it is right."""
     onnx = recognizer.onnx
     for cut in progress(cuts, "fit"):
         encoded, fusion = encode_whole(onnx, cut.load_audio()[0]), recognizer.fusion
@@ -108,7 +108,7 @@ def token_evidence(recognizer: Recognizer, cuts: Sequence[Any]) -> Iterator[tupl
 
 
 def calibration_key(recognizer: Recognizer) -> str:
-    """Which of the maps of a model file holds for this recognizer."""
+    """The key of the map in a model file that this recognizer uses."""
     if recognizer.fusion and recognizer.fusion.over_phones:
         return "confidence_with_phones"
     return "confidence_with_lm" if recognizer.language_model else "confidence_without_lm"
@@ -145,14 +145,14 @@ def main() -> None:
     parser.add_argument("--modes", default="default", help=f"',' between; of {', '.join(MODES)}; or all")
     parser.add_argument("--lm", help="a file of `asr lm`; default: the bundled one with the bundled model, else none")
     parser.add_argument("--no-fit", action="store_true", help="test on all speakers")
-    parser.add_argument("--write", action="store_true", help="what is fitted into the file of --model")
+    parser.add_argument("--write", action="store_true", help="write the fitted map into the file of --model")
     parser.add_argument("--plot", metavar="PNG")
     args = parser.parse_args()
     modes = list(MODES) if args.modes == "all" else args.modes.split(",")
     if unknown := set(modes) - set(MODES):
         parser.error(f"mode {unknown.pop()!r} is not known: choose among {', '.join(MODES)}")
     if args.write and (args.no_fit or not args.model):
-        parser.error("--write fits, and writes into the file of --model: give one, and not --no-fit")
+        parser.error("--write writes a fitted map into the file of --model: give --model, and not --no-fit")
 
     def recognizer(name: str) -> Recognizer:
         return Recognizer(args.model, **({"lm": args.lm} if args.lm else {}) | MODES[name])

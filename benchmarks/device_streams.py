@@ -1,15 +1,15 @@
-"""How many real-time streams one device holds.
+"""Measures how many real-time streams a device can serve.
 
     python benchmarks/device_streams.py data/dev.jsonl.gz --provider cuda --first 512
     python benchmarks/device_streams.py data/dev.jsonl.gz --provider cuda --first 128 \
       --recipe librispeech-960h model.encoder_layers=9
 
-The server's scheduler with greedy search and one pass, in this process: no sockets, which benchmarks/streams.py counts
-in. Each stream gets real utterances in real time, a chunk at a time, at a phase of its own. The delay of a chunk is
-the time from its last sample until it is recognized. The largest number of streams at which 99 % of the delays stay
-below --limit-ms is sought by doubling and halving, each number for --seconds.
+Runs the server's scheduler with greedy search and one pass, in this process; benchmarks/streams.py includes sockets.
+Each stream gets real utterances in real time, chunk by chunk, with its own phase. The delay of a chunk is the time from
+its last sample until it is recognized. Doubling and bisection find the largest number of streams for which 99 % of the
+delays are below --limit-ms; each number is tried for --seconds.
 
---recipe takes a network of that recipe's shape with random weights, which take as long as trained ones.
+--recipe uses a network of that recipe's shape with random weights, which is as slow as a trained one.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FIRST_MORE = SAMPLE_RATE // 20  # samples: windows of the frames that end a chun
 
 @dataclass
 class Step:
-    """What came of so many streams."""
+    """The result for a number of streams."""
 
     num_streams: int
     delays_ms: np.ndarray
@@ -76,7 +76,7 @@ class Speaker:
             self.delays.append(now - self._fed[len(self.delays)])
 
     def end(self) -> None:
-        """What was not recognized counts for as long as it was waited for."""
+        """A chunk that was not recognized counts with its waiting time."""
         if self._job.failed:
             raise SystemExit("a stream failed; its error is above")
         self._scheduler.drop(self._job)
@@ -85,7 +85,7 @@ class Speaker:
 
 
 def speak(recognizer: Recognizer, audio: np.ndarray, num_streams: int, args: argparse.Namespace) -> Step:
-    """So many streams, for as long as `args` say."""
+    """Runs `num_streams` streams for the duration in `args`."""
     scheduler = Scheduler(args.threads, args.max_batch)
     generator = random.Random(num_streams)
     begin, cpu = time.monotonic() + 0.1, time.process_time()

@@ -1,14 +1,14 @@
-"""Where endpoint rules cut: python benchmarks/endpoints.py data/dev.jsonl.gz [--silence-ms 500-1600,800,1200]
+"""Evaluates endpoint rules: python benchmarks/endpoints.py data/dev.jsonl.gz [--silence-ms 500-1600,800,1200]
 
-The utterances of each speaker are read one after the other as they are, with their own silence around them, so that
-speech pauses as it does in reading. Of each rule:
+The utterances of each speaker are concatenated with their own silence, so that pauses are those of reading. For each
+rule:
 
-- found: utterances whose end was an endpoint (within 1.5 s of it). The rest run into the next one.
-- cut: utterances that an endpoint within cut in two: the reader paused, the sentence went on.
-- forced in a word: endpoints of the rule of length that lie within a word of the forced alignment, by more than a frame
-  on either side.
-- wait: from the end of the last word of the alignment to the final, of the utterances found. `--pause-s` puts so much
-  noise, as quiet as the quietest of the utterance, behind each, or the next one would begin before.
+- found: utterances whose end was an endpoint (within 1.5 s of it). The others run into the next one.
+- cut: utterances split by an endpoint: the reader paused within a sentence.
+- forced in a word: endpoints by length that are within a word of the forced alignment, by more than a frame on either
+  side.
+- wait: from the end of the last word of the alignment to the final, for the utterances found. `--pause-s` adds noise
+  after each utterance, as quiet as its quietest part; otherwise the next one would begin before.
 - WER of the finals, and how long they are.
 """
 
@@ -27,7 +27,7 @@ from asr.runtime.onnx_model import OnnxModel, bundled_model
 from asr.runtime.search import Word
 from asr.streaming import Final
 
-MARGIN_S = 0.06  # more than a frame, which times are whole numbers of
+MARGIN_S = 0.06  # more than a frame, the resolution of times
 NEAR_S = 1.5
 
 
@@ -35,7 +35,7 @@ BLOCK = 640  # samples
 
 
 def recognize(recognizer: Recognizer, samples: np.ndarray) -> list[tuple[Final, float]]:
-    """The finals, and after how many seconds of audio each came."""
+    """The finals, each with the seconds of audio sent when it came."""
     stream = recognizer.stream()
     found: list[tuple[Final, float]] = []
     for end in range(BLOCK, len(samples) + 2 * BLOCK, BLOCK):
@@ -55,7 +55,7 @@ def room_tone(samples: np.ndarray, seconds: float) -> np.ndarray:
 
 
 def by_speaker(cuts: Iterable[Any]) -> list[list[Any]]:
-    """The utterances of each speaker, in their order."""
+    """The utterances of each speaker, in order."""
 
     def speaker(cut: Any) -> str:
         return str(cut.supervisions[0].speaker)
@@ -67,9 +67,11 @@ def main() -> None:
     parser = new_parser(__doc__)
     parser.add_argument("--aligner", help="an exported float32 model to align with; default: the bundled one")
     parser.add_argument("--silence-ms", default="500-1600,500,800,1200", metavar="MS-MS,...", help="bounds; one: fixed")
-    parser.add_argument("--pause-s", type=float, default=0.0, metavar="S", help="put behind each utterance (default 0)")
+    parser.add_argument(
+        "--pause-s", type=float, default=0.0, metavar="S", help="noise after each utterance (default 0)"
+    )
     parser.add_argument("--max-utterance-s", default="20", metavar="S,...")
-    parser.add_argument("--no-punctuation", action="store_true", help="without the network for punctuation")
+    parser.add_argument("--no-punctuation", action="store_true", help="without the punctuation network")
     args = parser.parse_args()
 
     aligner = OnnxModel(args.aligner or bundled_model("float32"))

@@ -1,9 +1,9 @@
-"""Hours of audio at full speed: python benchmarks/endurance.py [--hours H] [--json FILE] [--plot FILE]
+"""Runs hours of audio at full speed: python benchmarks/endurance.py [--hours H] [--json FILE] [--plot FILE]
 
-Feeds one stream the bundled recording and pauses, again and again, in blocks of 20 ms as a microphone does, and
-records for every minute of audio the memory of the process, the cost of a chunk, and every final. Then one stream gets
-digital silence for `--silence-hours`, another for a second: the speech that follows must give the same text. Times are
-CPU times, so that a busy machine does not matter. Memory is read from /proc: Linux.
+Feeds one stream the bundled recording and pauses, repeatedly, in blocks of 20 ms like a microphone's, and records for
+every minute of audio the memory of the process, the cost of a chunk, and every final. Then one stream gets digital
+silence for `--silence-hours`, another for a second: the speech that follows must give the same text. Times are CPU
+times, so that a busy machine does not matter. Memory is read from /proc, which needs Linux.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ BLOCK = 320  # samples, 20 ms
 CHUNK_MS = 640
 CHUNK = CHUNK_MS * SAMPLE_RATE // 1000  # samples
 PERIOD = 24 * CHUNK
-"""Samples of one repetition: whole chunks, so that each repetition falls on them alike."""
+"""Samples of one repetition: whole chunks, so that each repetition is divided equally."""
 WARM_UP_MINUTES = 10
-"""Memory is compared with that after so much audio."""
+"""Memory is compared with that after this much audio."""
 GOAL_GROWTH_MB = 8.0
 GOAL_RATIO = 1.1
-"""Of the last tenth's CPU time per chunk over the first tenth's."""
+"""Maximum ratio of the last tenth's CPU time per chunk to the first tenth's."""
 
 
 @dataclass(frozen=True)
 class Minute:
-    """CPU time of a minute of audio: of all of it, and of the most expensive block in each chunk's length."""
+    """CPU time for a minute of audio: total, and of the most expensive block in each chunk."""
 
     memory_mb: float
     cpu_s: float
@@ -64,9 +64,9 @@ def repetition(sample: np.ndarray) -> np.ndarray:
 
 
 def endure(recognizer: Recognizer, audio: np.ndarray, num_minutes: int) -> tuple[list[Minute], Counter[Utterance]]:
-    """`audio` again and again: what each minute took, and how often each utterance was recognized.
+    """Repeats `audio`: the cost of each minute, and how often each utterance was recognized.
 
-    Nothing is kept that grows but these: the memory measured is that of recognition.
+    Nothing else is kept, so the measured memory is that of recognition.
     """
     stream = recognizer.stream()
     minutes: list[Minute] = []

@@ -2,9 +2,9 @@
 
     python benchmarks/fbank_vs_kaldi_native.py [--seconds 300] [--repeats 5]
 
-Both get the same audio in pushes of 100 ms. Timed are the pushes alone, which compute the features, and the pushes
-with every frame fetched as NumPy. The best of the repeats counts; rounds alternate, so that a change of clock or a
-busy machine affects both. kaldi-native-fbank is needed by this benchmark only: pip install kaldi-native-fbank
+Both get the same audio in pushes of 100 ms. Measures the pushes alone, which compute the features, and the pushes with
+every frame fetched as NumPy. The best repeat counts; rounds alternate, so that a change of clock or a busy machine
+affects both. Only this benchmark needs kaldi-native-fbank: pip install kaldi-native-fbank
 """
 
 import argparse

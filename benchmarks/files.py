@@ -1,9 +1,9 @@
-"""Files on all cores: python benchmarks/files.py data/dev.jsonl.gz [--jobs 1,2] [--plot docs/images/files.png]
+"""Measures recognition of files on all cores: benchmarks/files.py data/dev.jsonl.gz [--jobs 1,2] [--plot files.png]
 
-`asr-stream --file` reads recordings of equal length, made of the utterances of a data set, with different numbers of
-jobs, each in a process of its own. The gain is that of the wall clock, loading of the model left out, so the machine
-should be idle. Where it is not, the printed share of the cores that the process got shows it, and CPU time shows
-the cost of threads. All jobs must write the same text.
+`asr-stream --file` reads recordings of equal length, made from the utterances of a data set, with different numbers of
+jobs, each in its own process. The speed-up is that of the wall clock without loading the model, so the machine should
+be idle. If it is not, the printed share of the cores shows it, and CPU time shows the cost of threads. All jobs must
+write the same text.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PAUSE_S = 1.0
 
 
 def write_recordings(folder: Path, data: Path, num_files: int, minutes: float) -> list[str]:
-    """Paths of `num_files` recordings of so many minutes each: utterances with pauses."""
+    """Paths of `num_files` recordings of `minutes` each: utterances with pauses."""
     cuts = list(load_cuts(data))
     pause = np.zeros(round(PAUSE_S * SAMPLE_RATE), np.float32)
     paths = []

@@ -1,15 +1,15 @@
-"""What formatting costs and when it is stable: python benchmarks/formatting.py data/dev.jsonl.gz --num-utterances 40
+"""Cost and stability of formatting: python benchmarks/formatting.py data/dev.jsonl.gz --num-utterances 40
 
 Every utterance goes through a `Recognizer` as plain text, in blocks of one chunk; its partials and finals are then
-formatted by themselves. Times are CPU time of one thread in ms, the least of --passes over the same audio, because
-other programs on the machine empty the caches:
+formatted separately. Times are CPU time of one thread in ms, the minimum of --passes over the same audio, because other
+programs on the machine empty the caches:
 
-- partial, final: formatting an event, the network for case and punctuation and its call from Python included, as
-  `asr.streaming` calls it, right behind the acoustic model; of that, network: the call alone.
-- step: the acoustic model for one chunk, the search not included; ratio: partial over step, of the medians.
+- partial, final: formatting an event, including the punctuation network and its call from Python, as in
+  `asr.streaming`, right after the acoustic model; network: the call alone.
+- step: the acoustic model for one chunk, without the search; ratio: partial over step, of the medians.
 - stable: share of the words shown in finals that a partial called stable before; plain: of the words of plain text.
-- lag: words that are stable in plain text and not yet in formatted text, in the mean of the partials with words.
-- differs: share of the words called stable that the final has otherwise though its plain words are the same.
+- lag: words that are stable in plain text but not yet in formatted text, mean over the partials with words.
+- differs: share of the words called stable that differ in the final although its plain words are the same.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ T = TypeVar("T")
 
 
 def timed(action: Callable[[], T]) -> tuple[T, float]:
-    """What `action` returns, and the CPU time of this thread that it took in ms."""
+    """The result of `action`, and its CPU time of this thread in ms."""
     began = time.thread_time()
     result = action()
     return result, 1e3 * (time.thread_time() - began)
 
 
 class Formatting:
-    """Formats the events of one utterance after the other, and counts."""
+    """Formats the events of utterances and counts."""
 
     def __init__(self, recognizer: Recognizer, punctuation: Punctuation) -> None:
         options = text_options(
@@ -80,7 +80,7 @@ class Formatting:
     def _format(
         self, kind: str, begin: Callable[[], PunctuationRun | None]
     ) -> tuple[list[tuple[str, float, float, float]], int]:
-        """The words that are shown, and how many of them are stable."""
+        """The shown words, and how many of them are stable."""
         run, took = timed(begin)
         probs: tuple[Any, ...] = ()
         if run is not None:
@@ -140,7 +140,7 @@ def main() -> None:
 
 
 def formatted(cuts: Sequence[Any], recognizer: Recognizer, punctuation: Punctuation) -> Formatting:
-    """What formatting costs and does in the events of `cuts`."""
+    """Formats the events of `cuts` and measures it."""
     formatting = Formatting(recognizer, punctuation)
     assert recognizer.chunk_ms is not None
     block = 16 * recognizer.chunk_ms

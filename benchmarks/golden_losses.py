@@ -1,8 +1,8 @@
 """The first 20 losses of every recipe, scaled down: python benchmarks/golden_losses.py [--against COMMIT] [--write]
 
-Compares the losses of this checkout with those that a commit recorded (tests/training/golden_losses.json), and says
-which recipe differs from which step on. They are of random weights and noise, drawn on the CPU with a fixed seed, and
-without dropout, so a GPU must give them too: run `--device cuda --precision bf16` before a long training.
+Compares the losses of this checkout with those recorded in a commit (tests/training/golden_losses.json), and prints the
+first step at which a recipe differs. They are computed from random weights and noise, drawn on the CPU with a fixed
+seed, without dropout, so a GPU must give them, too: run `--device cuda --precision bf16` before a long training.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SCALED = [
     *("optim.warmup_steps=5", f"train.max_steps={STEPS}", "train.batches_per_step=1"),
 ]
 TOLERANCE = {"fp32": 1e-3, "bf16": 1e-2}
-"""Relative, of each loss. bf16 keeps eight bits of a number; the largest difference to float32 on a CPU was 0.09 %."""
+"""Relative tolerance of each loss. bf16 has eight bits; the largest difference to float32 on a CPU was 0.09 %."""
 
 
 def losses(recipe: str, precision: str, device: str) -> list[float]:
@@ -51,7 +51,7 @@ def losses(recipe: str, precision: str, device: str) -> list[float]:
 
 
 def differences(found: dict[str, list[float]], recorded: dict[str, list[float]], tolerance: float) -> list[str]:
-    """A line for each recipe whose losses differ by more than `tolerance`, or that only one side has."""
+    """A line for each recipe whose losses differ by more than `tolerance`, or that is only on one side."""
     lines = [f"{name}: only on one side" for name in sorted(found.keys() ^ recorded.keys())]
     for name in sorted(found.keys() & recorded.keys()):
         pairs = enumerate(zip(found[name], recorded[name], strict=True), 1)

@@ -1,11 +1,11 @@
-"""What hotwords are worth: python benchmarks/hotwords.py data/dev.jsonl.gz --distractors words.txt [--plot out.png]
+"""Measures hotwords: python benchmarks/hotwords.py data/dev.jsonl.gz --distractors words.txt [--plot out.png]
 
-Decodes a data set as finals are (full context, language model), with its rare words as hotwords: those that
-are not in the language model, or have a lower log-probability than `--rare`. The whole list is used for every
-utterance, so that nearly all of it is wrong there; `--distractors`, any text, adds rare words that were not spoken.
+Decodes a data set like finals (full context, language model), with its rare words as hotwords: those that are not in
+the language model, or have a lower log-probability than `--rare`. The whole list is used for every utterance, so nearly
+all of it is wrong there; `--distractors`, any text, adds rare words that were not spoken.
 
-Recall: rare words of the references that were recognized in their place. Others: word errors of all other words, wrong
-insertions of hotwords among them. False alarms: hotwords in the output without a place in the reference.
+Recall: rare words of the references that were recognized at their position. Others: word errors of all other words,
+including wrong insertions of hotwords. False alarms: hotwords in the output that are not in the reference there.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from asr.runtime.search import LmWeights, decode_words, new_hotwords
 
 @dataclass
 class Counts:
-    """Words of the references, and what became of them."""
+    """Words of the references, and how they were recognized."""
 
     rare: int = 0
     rare_hits: int = 0
@@ -67,7 +67,7 @@ class Counts:
 
 
 def rare_words(texts: Iterable[str], lm: NgramLm, below: float) -> frozenset[str]:
-    """Words that are not in `lm`, or have less than the log-probability `below`, at the beginning of a sentence."""
+    """Words that are not in `lm`, or have a log-probability below `below` at the beginning of a sentence."""
     words = sorted({word for line in texts for word in line.split()})
     return frozenset(word for word in words if len(word) > 2 and (word not in lm or lm.log_probs([word])[0] < below))
 
@@ -80,7 +80,7 @@ def measure(
     hotwords: Sequence[str],
     boost: float,
 ) -> Counts:
-    """One row: utterances (reference, what the model gives) decoded with `hotwords`, none for an empty list."""
+    """One row: utterances (reference, output of the model) decoded with `hotwords`; none for an empty list."""
     counts = Counts(boost=boost if hotwords else 0.0, list_size=len(hotwords))
     graph = new_hotwords(hotwords, engine.tokens, boost, lm, engine.phones) if hotwords else None
     fusion = LmWeights().fusion(lm, engine.tokens, graph, engine.phones)

@@ -1,8 +1,8 @@
 """Latency and cost of live recognition: python benchmarks/latency.py [--model M] [--file F] [--chunk-ms MS]
 
-Feeds audio in blocks of 20 ms, as a microphone does, and times what happens when a block completes a chunk
-(the delay of a partial) or an utterance (the delay of its final, rescoring included). The goals are ratios:
-1.00 and less is good. Run it pinned to a core, `taskset -c 0`, on an otherwise idle machine.
+Feeds audio in blocks of 20 ms, like a microphone's, and measures the time for a block that completes a chunk (the delay
+of a partial) or an utterance (the delay of its final, including rescoring). The goals are ratios: 1.00 or less is good.
+Run it pinned to a core, `taskset -c 0`, on an otherwise idle machine.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def main() -> None:
     pieces, rates = zip(*read_blocks(args.file or SAMPLE), strict=True)
     if rates[0] != 16000:
         sys.exit(f"{args.file} has {rates[0]} Hz; the benchmark takes 16000 Hz")
-    pause = np.zeros(16000, np.float32)  # so that every round ends an utterance
+    pause = np.zeros(16000, np.float32)  # ends an utterance in every round
     audio = np.resize(np.concatenate([*pieces, pause]), int(args.seconds * 16000))
 
     stream = Recognizer(args.model, chunk_ms=args.chunk_ms, search=args.search).stream()

@@ -1,8 +1,8 @@
-"""Word errors of live recognition as it is used: python benchmarks/live_wer.py data/dev.jsonl.gz [--chunk-ms 640,160]
+"""Word errors of live recognition: python benchmarks/live_wer.py data/dev.jsonl.gz [--chunk-ms 640,160]
 
-Every utterance of a data set goes through a `Recognizer` in blocks of 20 ms, like a microphone's; endpoints, the
-language model and rescoring are those of `asr-stream`. The errors of the last partial and of the final are counted
-separately, with and without the second pass, and how long a final took.
+Every utterance of a data set goes through a `Recognizer` in blocks of 20 ms, like a microphone's; endpoints, language
+model and rescoring are those of `asr-stream`. Counts the errors of the last partial and of the final separately, with
+and without the second pass, and measures how long a final took.
 """
 
 from __future__ import annotations

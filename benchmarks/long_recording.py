@@ -1,19 +1,18 @@
-"""An hour in one piece: python benchmarks/long_recording.py data/dev.jsonl.gz data/dev_cv.jsonl.gz --minutes 60
+"""Recognizes an hour in one piece: benchmarks/long_recording.py data/dev.jsonl.gz data/dev_cv.jsonl.gz --minutes 60
 
-Utterances of data sets are joined to one recording: runs of up to six by one speaker with short pauses, between runs
-longer ones, and between two runs of three noise or music (`--noise DIR`: recordings; else colored noise; music is
-synthesized). `asr-stream --file` recognizes it, in a process of its own; a `Recognizer` with the same options
-recognizes each utterance alone. Compared:
+Utterances of data sets are concatenated to one recording: runs of up to six by one speaker with short pauses, longer
+pauses between runs, and noise or music after two of three runs (`--noise DIR`: recordings; otherwise colored noise;
+music is synthesized). `asr-stream --file` recognizes it, in its own process; a `Recognizer` with the same options
+recognizes each utterance alone. Compares:
 
-- WER of the recording over that of the utterances alone. A word belongs to the utterance in or beside which it is;
+- WER of the recording over that of the utterances alone. A word belongs to the utterance at its time or next to it;
   words in a pause count as insertions.
-- drift: how much later, in the mean, words of the last third have their times than words of the first third, against
-  the times in the utterance alone and its place in the recording. p95: of the absolute difference, over all words that
-  both have. Chunks fall on an utterance alone and in the recording alike only by chance, so that differences of up to
-  half an encoder frame, 20 ms, are expected.
-- words in noise and music, without speech.
-- memory of the process after the first tenth of the recording and how much its largest is above that; of that, what
-  was added in the second half. Read from /proc: Linux.
+- drift: how much later, on average, words of the last third are than words of the first third, relative to the times in
+  the utterance alone and its position in the recording. p95: of the absolute difference, over all words in both. Chunks
+  coincide only by chance, so differences of up to half an encoder frame, 20 ms, are expected.
+- words in noise and music without speech.
+- memory of the process after the first tenth of the recording, and its maximum growth after that; of the growth, how
+  much was in the second half. Read from /proc, which needs Linux.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ from asr.streaming.terminal.options import new_recognizer
 MAX_RUN = 6  # utterances of a speaker
 PAUSES_S, TURN_PAUSES_S, NOISE_S = (0.2, 1.5), (0.8, 4.0), (4.0, 20.0)
 MARGIN_S = 0.4
-"""A word so far from an utterance still belongs to it: times are true to a tenth of a second or so."""
+"""A word this far from an utterance still belongs to it: times are accurate to about a tenth of a second."""
 SAME_S = 0.5
 """Words further apart than this are not the same word at another time."""
 NOISE_LEVEL = 0.03  # root mean square; that of read speech is near 0.06
@@ -55,7 +54,7 @@ NOISE_LEVEL = 0.03  # root mean square; that of read speech is near 0.06
 
 @dataclass(frozen=True)
 class Span:
-    """A part of the recording. text: of an utterance; None where there is no speech. samples: (n,) float32."""
+    """A part of the recording. text: of an utterance; None if there is no speech. samples: (n,) float32."""
 
     start_s: float
     samples: np.ndarray
@@ -99,7 +98,7 @@ def background(num_samples: int, noises: Sequence[str], number: int, rng: np.ran
 
 
 def runs(cuts: Sequence[Any], seed: int) -> list[list[Any]]:
-    """The utterances in runs of up to MAX_RUN of a speaker, in an order by chance."""
+    """The utterances in runs of up to MAX_RUN by one speaker, in random order."""
     found: list[list[Any]] = []
     for group in by_speaker(cuts):
         found += [group[i : i + MAX_RUN] for i in range(0, len(group), MAX_RUN)]
@@ -108,7 +107,7 @@ def runs(cuts: Sequence[Any], seed: int) -> list[list[Any]]:
 
 
 def joined(cuts: Sequence[Any], max_s: float, noises: Sequence[str], seed: int = 0) -> Iterator[Span]:
-    """The spans of a recording of the utterances, one after the other, no longer than `max_s` or little so."""
+    """The spans of a recording of the utterances, not much longer than `max_s`."""
     rng = np.random.default_rng(seed)
     now = 0  # samples
     for number, run in enumerate(runs(cuts, seed)):
@@ -151,16 +150,16 @@ def words_of(finals: Sequence[dict[str, Any]]) -> list[Word]:
 
 @dataclass
 class Comparison:
-    """Words of the recording beside those of the utterances alone."""
+    """Compares the words of the recording with those of the utterances alone."""
 
     long: WordErrors = field(default_factory=WordErrors)
     alone: WordErrors = field(default_factory=WordErrors)
     in_pauses: int = 0
     in_noise: int = 0
     shifts: list[tuple[float, float]] = field(default_factory=list)
-    """Of words that both have: seconds of the recording, and how much later, in s, the word begins there."""
+    """For words in both: seconds of the recording, and how much later, in s, the word begins there."""
     worse: list[tuple[int, float, str, str, str]] = field(default_factory=list)
-    """More errors, where, what was said, the words of the recording, those alone."""
+    """Additional errors, position, reference, the words of the recording, those of the utterance alone."""
 
     def add(self, span: Span, found: Sequence[Word], alone: Sequence[Word]) -> None:
         """An utterance: its words in the recording, and alone, with times from its own start."""
@@ -179,7 +178,7 @@ class Comparison:
 
     @property
     def ratio(self) -> float:
-        """Errors of the recording, words in pauses included, over those of the utterances alone."""
+        """Errors of the recording, including words in pauses, over those of the utterances alone."""
         return (_num(self.long) + self.in_pauses) / max(_num(self.alone), 1)
 
     def drift_ms(self) -> float:
@@ -194,7 +193,7 @@ def _num(errors: WordErrors) -> int:
 
 
 def divide(words: Sequence[Word], spans: Sequence[Span]) -> list[list[Word]]:
-    """Of each span its words, by their middles. A word at most MARGIN_S from an utterance is of the nearest one."""
+    """The words of each span, by their middles. A word within MARGIN_S of an utterance belongs to it."""
     found: list[list[Word]] = [[] for _ in spans]
     spoken = [place for place, span in enumerate(spans) if span.text is not None]
     for word in words:
@@ -216,10 +215,10 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10.0, help="of the recording (default 10)")
     parser.add_argument("--noise", type=Path, metavar="DIR", help="recordings of noise (default: colored noise)")
     parser.add_argument("--seed", type=int, default=0, help="of the order, the pauses and the noise (default 0)")
-    parser.add_argument("--keep", type=Path, metavar="WAV", help="write the recording, and beside it WAV.json, there")
+    parser.add_argument("--keep", type=Path, metavar="WAV", help="keep the recording as WAV, and its spans as WAV.json")
     parser.add_argument("--num-worse", type=int, default=0, metavar="N", help="print utterances that have become worse")
     parser.add_argument("--json", action="store_true", help="print rows for programs")
-    parser.add_argument("options", nargs="*", help="of asr-stream, behind --: -- --chunk-ms 160")
+    parser.add_argument("options", nargs="*", help="of asr-stream, after --: -- --chunk-ms 160")
     argv = sys.argv[1:]
     split = argv.index("--") if "--" in argv else len(argv)
     args, options = parser.parse_args(argv[:split]), argv[split + 1 :]
@@ -254,7 +253,7 @@ def main() -> None:
 
 
 def as_stored(samples: np.ndarray) -> np.ndarray:
-    """`samples` as they come out of a file of 16 bits, so that both recognitions get the same."""
+    """`samples` after storage in 16 bits, so that both recognitions get the same."""
     return (np.round(np.clip(samples, -1.0, 1.0) * 32768).clip(-32768, 32767) / 32768).astype(np.float32)
 
 
@@ -289,7 +288,7 @@ def summary(
 
 
 def most_memory(memory: Sequence[tuple[float, float]], end_s: float) -> float:
-    """MB, up to a time in the recording, behind whose end the last event may be."""
+    """MB up to a time in the recording; the last event may be after its end."""
     return max((mb for seconds, mb in memory if seconds <= end_s + 1), default=float("nan"))
 
 

@@ -1,12 +1,12 @@
 """Recognition far from a studio: python benchmarks/noise.py data/dev.jsonl.gz [--noise DIR] [--rir DIR]
 
-The utterances of a data set as they are, at the 8 kHz of a telephone, from a microphone that is turned down, in a room,
-and in a room with noise at each signal-to-noise ratio, in 16 bits and all through a `Recognizer` as `asr-stream` has
-it: errors of what a person has read when the utterance is over (the last partial) and of what stays (the final). Rooms
-and noises are files of the folders, drawn by the name of the utterance, or simulated. Then the recordings of the noise
-folder alone, in which nobody speaks: how many words are written.
+Recognizes the utterances of a data set as they are, at the 8 kHz of a telephone, from a microphone with low gain, in a
+room, and in a room with noise at each signal-to-noise ratio, in 16 bits, with a `Recognizer` like that of `asr-stream`.
+Counts errors of the text at the end of the utterance (the last partial) and of the final. Rooms and noises are files of
+the folders, chosen by the name of the utterance, or simulated. Then it recognizes the recordings of the noise folder
+alone, without speech, and counts the words.
 
-The rooms and noises should be such that the model was not trained in.
+Use rooms and noises that the model was not trained on.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NO_NOISE_DB = 60.0
 
 @dataclass(frozen=True)
 class Place:
-    """The condition of an utterance. snr_db: in a room with that much noise; None: as it was recorded."""
+    """The condition of an utterance. snr_db: in a room with that signal-to-noise ratio; None: as it was recorded."""
 
     name: str
     gain_db: float = 0.0

@@ -1,12 +1,12 @@
 """Closed phrases against free speech: python benchmarks/phrases.py data/answers.jsonl.gz [--id an4] [--plot out.png]
 
-Decodes a data set of short utterances as finals are (full context): as free speech, with the language model and the
-decoder, and with a closed list. The list is made of the transcripts of the data set: its words (--list words), or every
-other one of its different sentences (--list sentences). The utterances of `--other`, any data set, are not in the
-list; nor are the sentences that were left out.
+Decodes a data set of short utterances like finals (full context): as free speech, with the language model and the
+decoder, and with a closed list. The list comes from the transcripts of the data set: its words (--list words), or every
+other one of its distinct sentences (--list sentences). The utterances of `--other`, any data set, and the other
+sentences are not in the list.
 
-Right: utterances recognized in full. Rejected: utterances of nothing in the list that became [unk] or nothing. False:
-words of the list recognized in `--other` that were not spoken, for each word spoken there.
+Right: utterances recognized completely. Rejected: utterances not in the list that became [unk] or nothing. False: words
+of the list recognized in `--other` that were not spoken, per word spoken there.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Row:
 
 
 def load(engine: Engine, data: Path, id: str, number: int | None) -> list[Utterance]:
-    """Utterances whose id holds `id`, and which are not a copy at another speed."""
+    """Utterances whose id contains `id`, without copies at another speed."""
     cuts = evenly_spread([cut for cut in load_cuts(data) if id in cut.id and "_sp" not in cut.id], number)
     return [Utterance(text, *encoded[:2]) for text, encoded in encode(engine, cuts, 0, f"encoding {data.name}")]
 

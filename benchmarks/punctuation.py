@@ -1,14 +1,14 @@
-"""Marks on recognized words: python benchmarks/punctuation.py data/train_sp.jsonl.gz --cased libritts-cased.txt
+"""Punctuation of recognized words: python benchmarks/punctuation.py data/train_sp.jsonl.gz --cased libritts-cased.txt
 
---cased: sentences with case and marks, one a line, such as the transcripts of LibriTTS. Utterances that one of them or
-more lie in are recognized, and the marks of these sentences compared with those that the network for punctuation sets:
+--cased: sentences with case and punctuation, one per line, such as the transcripts of LibriTTS. Utterances that contain
+one or more of them are recognized, and their marks are compared with those of the punctuation network:
 
-- reference: on the words of the transcript, an utterance at a time, pauses unknown,
-- recognized: on the words of the finals, a final at a time, pauses unknown,
+- reference: on the words of the transcript, one utterance at a time, pauses unknown,
+- recognized: on the words of the finals, one final at a time, pauses unknown,
 - with pauses: the same with the pauses before them.
 
-A mark counts behind the word that stands for that of the reference, right or wrong; one behind any other word of the
-sentence is false. WER: of the finals of all the utterances. F1 and the punctuation error rate: docs/guides/text.md.
+A mark counts after the word that is aligned with the reference's, right or wrong; a mark after any other word of the
+sentence is false. WER: of the finals of all utterances. F1 and the punctuation error rate: docs/guides/text.md.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from asr.runtime.shown_text import bundled_punctuation
 from asr.streaming import Final
 
 MIN_WORDS = 4
-"""Shorter sentences may lie in an utterance by chance."""
+"""Shorter sentences may occur in an utterance by chance."""
 
 
 def read_cased(path: Path) -> dict[str, list[tuple[list[str], list[int]]]]:
-    """The words in capitals and the marks of each line, by their first words."""
+    """The words in capitals and the marks of each line, keyed by their first words."""
     found: dict[str, list[tuple[list[str], list[int]]]] = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         reader = CorpusReader()
@@ -51,7 +51,7 @@ def read_cased(path: Path) -> dict[str, list[tuple[list[str], list[int]]]]:
 
 
 def known_marks(words: Sequence[str], cased: dict[str, list[tuple[list[str], list[int]]]]) -> list[int | None]:
-    """The mark after each word of a transcript; None where no line has it."""
+    """The mark after each word of a transcript; None if no line has it."""
     marks: list[int | None] = [None] * len(words)
     for start in range(len(words) - MIN_WORDS + 1):
         for line, line_marks in cased.get(" ".join(words[start : start + MIN_WORDS]), []):
@@ -61,7 +61,7 @@ def known_marks(words: Sequence[str], cased: dict[str, list[tuple[list[str], lis
 
 
 def compare(scores: Scores, words: Sequence[str], wanted: Sequence[int | None], found: list[tuple[str, int]]) -> None:
-    """Adds the marks of `found`, words and what follows each, against those of the transcript that are known."""
+    """Compares `found`, words and the mark after each, with the known marks of the transcript."""
     at_word: list[int | None] = [None] * len(words)
     extra: list[tuple[int, int]] = []
     if found:
@@ -84,7 +84,7 @@ def compare(scores: Scores, words: Sequence[str], wanted: Sequence[int | None], 
 
 
 def answered(punctuation: Punctuation, words: Sequence[Word], with_pauses: bool) -> list[tuple[str, int]]:
-    """The words and the mark that is shown after each."""
+    """The words, each with the mark shown after it."""
     texts = [word.word.lower() for word in words]
     pauses = [0.0, *(max(0.0, b.start_s - a.end_s) for a, b in pairwise(words))]
     marks = shown_marks(texts, punctuation.answer(texts, pauses if with_pauses else None).mark_probs)

@@ -1,9 +1,9 @@
-"""What each weight of the search is worth, and the best ones: python benchmarks/search_weights.py data/dev.jsonl.gz
+"""Tunes the weights of the search and measures the effect of each: benchmarks/search_weights.py data/dev.jsonl.gz
 
-Encodes data sets once, then decodes them under many weights. One utterance in two is for tuning, the others are for
-reporting; of several sets the mean of their error rates counts. A search over phones is not rescored. From the
-defaults, round by round, the one change that saves the most errors is made (`--rounds 0`: none);
-the table then takes the best found and changes each weight on its own, which shows what it is worth.
+Encodes data sets once, then decodes them with many weights. Every other utterance is for tuning, the rest for
+reporting; for several sets, the mean of their error rates counts. A search over phones is not rescored. Starting from
+the defaults, each round makes the one change that saves the most errors (`--rounds 0`: none); the table then changes
+each weight of the best setting on its own, which shows its effect.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from asr.runtime.search import BEAM_SIZE, BEAM_THRESHOLD, NUM_RESCORED, LmWeight
 
 @dataclass(frozen=True)
 class Setting:
-    """All that is tuned."""
+    """Everything that is tuned."""
 
     lm: LmWeights = field(default_factory=LmWeights)
     beam_size: int = BEAM_SIZE
     num_rescored: int = NUM_RESCORED
-    """1: the decoder is not asked."""
+    """1: without the decoder."""
     ctc_weight: float = 0.7
     recombine: bool = True
 
@@ -44,11 +44,11 @@ class Setting:
 @dataclass
 class Utterance:
     data: str
-    """Name of the set that it is of."""
+    """Name of its data set."""
     reference: str
     encoded: Encoded
     scores: dict[tuple[int, ...], float] = field(default_factory=dict)
-    """Of the decoder, for every hypothesis that it was ever asked about."""
+    """Decoder scores of every hypothesis that was scored so far."""
 
 
 class Search:
@@ -94,7 +94,7 @@ class Search:
 
 
 def neighbors(setting: Setting, with_lm: bool) -> Iterator[Setting]:
-    """Each weight a step down and up."""
+    """Each weight one step down and up."""
     steps = {"weight": 0.1, "word_bonus": 0.8, "oov_penalty": 4.0, "prior_weight": 0.1} if with_lm else {}
     for name, step in steps.items():
         low = -20.0 if name == "word_bonus" else 0.0
@@ -120,12 +120,12 @@ def descend(start: Setting, rate: Callable[[Setting], float], rounds: int, with_
 
 
 def ablations(best: Setting, with_lm: bool) -> Iterator[tuple[str, Setting]]:
-    """What is left without each weight, and with beams and lists of other sizes."""
+    """The setting without each weight, and with beams and lists of other sizes."""
     yield "as it is", best
     if with_lm:
         for name in ("word_bonus", "oov_penalty", "prior_weight"):
             yield f"without {name}", replace(best, lm=replace(best.lm, **{name: 0.0}))
-        # The other weights make up for the prior; these were tuned without it.
+        # The other weights compensate for the prior; these were tuned without it.
         yield "never a prior", replace(best, lm=LmWeights(0.8, 0.8, 22.0, 0.0))
         yield "without recombination", replace(best, recombine=False)
     for size in (32, 64, 128, 512):

@@ -1,16 +1,16 @@
-"""How many replicas a number of live streams needs, how long they wait, and what fails first: calculated, not measured.
+"""Simulates how many replicas a number of live streams needs, how long they wait, and what fails first.
 
     python benchmarks/simulate_scale.py [--chunk 2.9 1.4]
 
-What a chunk costs is measured at the start, on this machine, as CPU time (--chunk takes the two numbers instead): a
-chunk alone, and each further one of the same run of the network. From there on all is a simulation. Streams come one
-after the other, and each goes to the less loaded of two replicas drawn by chance, as with Ray's router. A replica has a
-core; its streams send a chunk at a time, at phases drawn by chance; the core takes what waits, up to --max-batch
-streams in a run. The delay of a chunk is the time from its arrival until its run has ended, with --hop-ms for Ray.
+The cost of a chunk is measured at the start, on this machine, as CPU time (--chunk gives the two numbers instead): of a
+single chunk, and of each additional one in the same run of the network. Everything else is simulated. Streams arrive
+one after the other, and each goes to the less loaded of two random replicas, as with Ray's router. A replica has one
+core; its streams send chunk by chunk with random phases; the core takes waiting chunks, up to --max-batch streams per
+run. The delay of a chunk is the time from its arrival to the end of its run, plus --hop-ms for Ray.
 
-The replicas of a row are the fewest with which 99 % of the delays of the fullest ones stay below --limit-ms. The
-last columns are loads of what is shared, as parts of what it can do: `lock`, of Python's interpreter lock in a replica;
-`proxy`, of the core of Ray's own proxy on each machine, through which each message passes.
+A row has the fewest replicas for which 99 % of the delays of the fullest ones are below --limit-ms. The last columns
+are loads of shared resources, as fractions of their capacity: `lock`, Python's interpreter lock in a replica; `proxy`,
+the core of Ray's own proxy on each machine, which passes on each message.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Costs:
 
 
 def measure_chunk(num_streams: int) -> float:
-    """CPU time of a run of so many streams of the bundled model, greedy search: milliseconds."""
+    """CPU time in milliseconds of a run of `num_streams` streams with the bundled model and greedy search."""
     from asr import Recognizer
     from asr.streaming.stream import Stream
     from asr.streaming.work import compute
@@ -78,7 +78,7 @@ def assign(num_streams: int, num_replicas: int, generator: random.Random) -> lis
 
 
 def delays_s(num_streams: int, costs: Costs, max_batch: int, seconds: float, generator: random.Random) -> np.ndarray:
-    """Of each chunk of a replica, in the order of arrival."""
+    """Delays of the chunks of a replica, in order of arrival."""
     phases = [generator.uniform(0, CHUNK_S) for _ in range(num_streams)]
     arrivals = deque(sorted(phase + CHUNK_S * k for phase in phases for k in range(round(seconds / CHUNK_S))))
     now, delays = 0.0, []
@@ -93,7 +93,7 @@ def delays_s(num_streams: int, costs: Costs, max_batch: int, seconds: float, gen
 
 
 def p99_ms(num_streams: int, num_replicas: int, costs: Costs, args: argparse.Namespace) -> tuple[float, int]:
-    """Of the fullest replicas; and the streams of the fullest."""
+    """The 99th percentile of the delays of the fullest replicas, and the number of streams of the fullest."""
     generator = random.Random(num_streams)
     loads = sorted(assign(num_streams, num_replicas, generator))[-NUM_FULLEST:]
     delays = [delays_s(load, costs, args.max_batch, args.seconds, generator) for load in loads if load]
@@ -102,7 +102,7 @@ def p99_ms(num_streams: int, num_replicas: int, costs: Costs, args: argparse.Nam
 
 
 def fewest_replicas(num_streams: int, costs: Costs, args: argparse.Namespace) -> int:
-    """With which the delays stay below the limit."""
+    """The fewest replicas for which the delays stay below the limit."""
     low, high = 0, 1
     while p99_ms(num_streams, high, costs, args)[0] >= args.limit_ms:
         low, high = high, 2 * high

@@ -1,11 +1,11 @@
-"""Numbers in digits beside other packages: python benchmarks/spoken_numbers.py FILE.tsv --prose /path/dev.tsv
+"""Numbers in digits compared with other packages: benchmarks/spoken_numbers.py FILE.tsv --prose /path/dev.tsv
 
-FILE.tsv: lines of spoken and shown text with a tab between them, such as tests/text/english_numbers_published.tsv, or
-NeMo's own cases, whose lines have "~" there. An answer is right if it is the same number in another style: case,
-spaces, hyphens, commas and zeros in front are left out, "9 a.m." is "09:00 am", and units may be spelled or symbols.
-UNCHANGED.tsv: sentences, one a line, that must stay as they are, such as tests/text/english_unchanged.tsv.
-Prose, the column `text` of a TSV, has next to no numbers: what a package changes there is counted word by word, and
-what it changes in a sentence without any number word is broken. wetext and damga take part where they are installed.
+FILE.tsv: lines of spoken and shown text separated by a tab, such as tests/text/english_numbers_published.tsv, or NeMo's
+own cases, which use "~". An answer is right if it is the same number in another style: case, spaces, hyphens, commas
+and leading zeros are ignored, "9 a.m." equals "09:00 am", and units may be spelled or symbols.
+UNCHANGED.tsv: sentences, one per line, that must not change, such as tests/text/english_unchanged.tsv.
+Prose, the column `text` of a TSV, has hardly any numbers: changes by a package are counted word by word, and a change
+in a sentence without number words is an error. wetext and damga take part if they are installed.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def same(text: str) -> str:
 
 
 def read_cases(path: Path) -> list[tuple[str, str]]:
-    """(spoken, shown) of each line that is no comment."""
+    """(spoken, shown) of each line that is not a comment."""
     rows = [
         re.split("[\t~]", line) for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#")
     ]
@@ -75,13 +75,13 @@ def read_unchanged(path: Path) -> list[str]:
 
 
 def read_prose(path: Path) -> list[str]:
-    """The column `text`, in small letters."""
+    """The column `text`, in lower case."""
     with path.open(encoding="utf-8", newline="") as file:
         return [row["text"].lower() for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)]
 
 
 def packages() -> dict[str, Callable[[str], str]]:
-    """What takes part: spoken text in small letters to shown text."""
+    """The functions to compare, from spoken text in lower case to shown text."""
     found = {"asr-stream": lambda text: " ".join(token for token, _, _ in format_numbers(text.split()))}
     with suppress(ImportError):
         import wetext
@@ -95,7 +95,7 @@ def packages() -> dict[str, Callable[[str], str]]:
 
 
 def changes(before: str, after: str) -> list[tuple[list[str], list[str]]]:
-    """Words that became others; titles, which are no numbers, are left out."""
+    """Words that were changed; titles, which are not numbers, are ignored."""
     old, new = before.split(), after.lower().split()
     return [
         (old[i:j], new[k:n])
@@ -107,7 +107,7 @@ def changes(before: str, after: str) -> list[tuple[list[str], list[str]]]:
 def measure(
     convert: Callable[[str], str], cases: list[tuple[str, str]], unchanged: Sequence[str], prose: Iterable[str]
 ) -> dict[str, float]:
-    """Shares right, unchanged and broken, and what it takes."""
+    """Shares of right, unchanged and broken lines, and the time taken."""
     row: dict[str, float] = {"cases": len(cases)}
     row["right"] = sum(same(convert(spoken)) == same(shown) for spoken, shown in cases) / max(1, len(cases))
     row["unchanged"] = sum(same(convert(text)) == same(text) for text in unchanged) / max(1, len(unchanged))

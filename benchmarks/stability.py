@@ -1,14 +1,14 @@
-"""How steady partials are, and how late: python benchmarks/stability.py data/dev.jsonl.gz [--plot PNG]
+"""Stability and delay of partials: python benchmarks/stability.py data/dev.jsonl.gz [--plot PNG]
 
-Every utterance goes through a `Recognizer` in blocks of 40 ms. Of the words that partials show, for each chunk size:
+Every utterance goes through a `Recognizer` in blocks of 40 ms. For the words in partials, for each chunk size:
 
-- changed: share of the words shown that a later partial has otherwise (the unstable partial word ratio of Shangguan et
-  al. 2020, "Analyzing the quality and stability of a streaming end-to-end on-device speech recognizer"). A word under
-  way that grows is a change too.
-- stable: the same for words that a partial called stable (`Partial.num_stable`), the share of all words that ever are,
-  and how many of them the final has otherwise, after the second pass and from one pass.
-- delay: position of the audio when a right word was first shown for good, after the word's end in the forced
-  alignment of the transcript; and when it was called stable. Computing time is not in it.
+- changed: share of the shown words that a later partial changes (the unstable partial word ratio of Shangguan et al.
+  2020, "Analyzing the quality and stability of a streaming end-to-end on-device speech recognizer"). The growth of an
+  incomplete word is a change, too.
+- stable: the same for words that a partial called stable (`Partial.num_stable`), their share of all words, and the
+  share that the final changes, after the second pass and from one pass.
+- delay: position of the audio when a right word was first shown for good, relative to the word's end in the forced
+  alignment of the transcript; and when it was called stable. Computing time is not included.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BLOCK = 640  # samples
 
 @dataclass
 class Shown:
-    """A word in its place, since `shown_s` of audio; `stable_s` if it was called stable."""
+    """A word at its position, since `shown_s` of audio; `stable_s` if it was called stable."""
 
     word: str
     shown_s: float
@@ -40,7 +40,7 @@ class Shown:
 
 @dataclass
 class Tally:
-    """What partials did."""
+    """Counts of what partials showed and changed."""
 
     shown: int = 0
     changed: int = 0
@@ -52,7 +52,7 @@ class Tally:
 
 
 def follow(events: Iterable[tuple[float, Event]], tally: Tally) -> list[Shown]:
-    """Counts what the partials among `events`, each with its time, show and change; the words that stood at the end."""
+    """Counts what the partials among `events`, each with its time, show and change; returns the final words."""
     ended: list[Shown] = []
     now: list[Shown] = []
     for time, event in events:

@@ -1,21 +1,21 @@
-"""How many real-time streams one core of this machine holds: the server's, and that of sherpa-onnx on the same weights.
+"""Measures how many real-time streams a core can serve: our server's, and sherpa-onnx's with the same weights.
 
     asr export bundled --target sherpa-onnx -o sherpa
     python benchmarks/streams.py data/dev.jsonl.gz --sherpa sherpa [--plot docs/images/streams.png]
 
 Each client sends real utterances with pauses of a second, in real time, in messages of 100 ms. The delay of a chunk is
-the time from its last sample until the reply that covers it has come. The largest number of streams at
-which 95 % of the delays stay below --limit-ms is sought by doubling and halving, each number for --seconds, each time
-with a fresh server. The server has one core to itself and the clients another, if there are two.
+the time from its last sample until the reply that covers it. Doubling and bisection find the largest number of streams
+for which 95 % of the delays are below --limit-ms; each number is tried for --seconds with a new server. The server has
+one core to itself and the clients another, if there are two.
 
     batched      asr-stream serve, greedy search, one pass: up to 32 streams in one run of the network
     unbatched    the same, one stream a run
     sherpa-onnx  its websocket server, greedy search, up to 32 streams a run; sherpa-int8 with the file in int8
     default      asr-stream serve as it is by default: language model, second pass, rescoring
 
-Streams wait for each other, so times grow steeply near the limit. CPU is what the server takes for a second of one
-stream's audio, which depends little on what else the machine does. --saturated measures that alone, on a busy machine
-too: --first clients send as fast as they are answered, a chunk ahead, each variant in turn for --rounds. It needs:
+Streams wait for each other, so times grow steeply near the limit. CPU is the server's time per second of one stream's
+audio, which hardly depends on other programs. --saturated measures only that, also on a busy machine: --first clients
+send as fast as they are answered, one chunk ahead, each variant in turn for --rounds. It needs:
 pip install 'asr-stream[train,server]' sherpa-onnx-bin
 """
 
@@ -61,7 +61,7 @@ THEIRS = {"sherpa-onnx": ".onnx", "sherpa-int8": ".int8.onnx"}
 
 @dataclass
 class Step:
-    """What came of so many streams."""
+    """The result for a number of streams."""
 
     num_streams: int
     p50_ms: float
@@ -73,13 +73,13 @@ class Step:
 
 
 def messages_of_chunk(chunk: int, chunk_ms: int, more_frames: int) -> int:
-    """How many messages it takes until `chunk` can be decoded: its frames of 10 ms, centered windows of 25 ms."""
+    """The number of messages until `chunk` can be decoded: its frames of 10 ms have centered windows of 25 ms."""
     last_frame = (chunk + 1) * (chunk_ms // 10) + 2 + more_frames
     return -(-(last_frame * 160 + 280) // MESSAGE)
 
 
 class Client:
-    """A stream. Of each chunk: when its last sample was spoken, and when the reply came."""
+    """A stream. For each chunk: when its last sample was spoken, and when the reply came."""
 
     def __init__(self, websocket: ClientConnection, messages: list[bytes], server: Server) -> None:
         self._websocket, self._messages, self._server = websocket, messages, server
@@ -104,7 +104,7 @@ class Client:
             self._replied.append(time.monotonic())
 
     async def hurry(self) -> None:
-        """Sends for ever, a chunk ahead of the replies."""
+        """Sends forever, one chunk ahead of the replies."""
         for number in itertools.count():
             await self._websocket.send(self._messages[number % len(self._messages)])
             while 0.1 * number - self.answered_s > self._server.chunk_ms / 1000 + 0.1:
@@ -117,7 +117,7 @@ class Client:
         return len(self._replied) * (0.1 if self._server.answers_all else self._server.chunk_ms / 1000)
 
     def delays(self, skipped_s: float) -> Iterator[float]:
-        """Seconds, of each chunk; of one without a reply, for as long as it was waited for."""
+        """Seconds for each chunk; for one without a reply, its waiting time."""
         for chunk in itertools.count():
             message = messages_of_chunk(chunk, self._server.chunk_ms, more_frames=0 if self._server.answers_all else 1)
             spoken = self._began + 0.1 * message
@@ -140,7 +140,7 @@ class Server:
 
     @contextmanager
     def running(self, core: int | None) -> Iterator[subprocess.Popen[bytes]]:
-        """The process, when it listens; ended at last. core: the one that it has for itself."""
+        """The process, once it listens; ended on exit. core: its own core."""
         pinned = ["taskset", "-c", str(core)] if core is not None else []
         address = urlsplit(self.url)
         with tempfile.TemporaryFile() as log, tempfile.TemporaryDirectory() as folder:
@@ -161,7 +161,7 @@ class Server:
 
 
 def max_sessions() -> int:
-    """As many as the open files of a process allow: a session may take three."""
+    """Limited by the open files of a process: a session may take three."""
     return min(100_000, resource.getrlimit(resource.RLIMIT_NOFILE)[1] // 3 - 100)
 
 
@@ -208,7 +208,7 @@ def cpu_s(pid: int) -> float:
 
 
 async def join(stack: AsyncExitStack, server: Server, audio: np.ndarray, num_streams: int) -> list[Client]:
-    """So many clients, each with another part of the audio."""
+    """`num_streams` clients, each with another part of the audio."""
     samples = audio if server.answers_all else audio.astype(np.float32) / 32768.0
     messages = [samples[begin : begin + MESSAGE].tobytes() for begin in range(0, len(samples), MESSAGE)]
     clients = []
@@ -224,8 +224,8 @@ async def join(stack: AsyncExitStack, server: Server, audio: np.ndarray, num_str
 
 
 async def saturated(server: Server, pid: int, audio: np.ndarray, num_streams: int, seconds: float) -> float:
-    """CPU time, in milliseconds, that the server takes for a second of audio when `seconds` of each client come as fast
-    as it answers."""
+    """CPU time in milliseconds per second of audio while each client sends `seconds` of audio as fast as it is
+    answered."""
     async with AsyncExitStack() as stack:
         clients = await join(stack, server, audio, num_streams)
         tasks = [asyncio.create_task(client.hurry()) for client in clients]
@@ -247,7 +247,7 @@ async def saturated(server: Server, pid: int, audio: np.ndarray, num_streams: in
 
 
 async def speak(server: Server, pid: int, audio: np.ndarray, num_streams: int, seconds: float) -> Step:
-    """So many clients at a running server, for so long."""
+    """Runs `num_streams` clients at a running server for `seconds`."""
     generator = random.Random(num_streams)
     async with AsyncExitStack() as stack:
         clients = await join(stack, server, audio, num_streams)
@@ -263,7 +263,7 @@ async def speak(server: Server, pid: int, audio: np.ndarray, num_streams: int, s
 
 
 def largest(is_held: Callable[[int], bool], first: int, resolution: float, most: int) -> int:
-    """The largest number up to `most` for which it is true, within a share of it; 0 if there is none."""
+    """The largest number up to `most` for which `is_held` is true, within `resolution`; 0 if there is none."""
     low, high, number = 0, most + 1, min(first, most)
     while high - low > max(1, resolution * low):
         if is_held(number):
@@ -275,7 +275,7 @@ def largest(is_held: Callable[[int], bool], first: int, resolution: float, most:
 
 
 def read_audio(data: Path, num_utterances: int) -> np.ndarray:
-    """Utterances, each with a second of silence behind it, whole messages: (num_samples,) int16."""
+    """Utterances, each followed by a second of silence, as whole messages: (num_samples,) int16."""
     from asr.data.cuts import evenly_spread, load_cuts
 
     pause = np.zeros(SAMPLE_RATE, np.float32)

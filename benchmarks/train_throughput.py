@@ -2,9 +2,9 @@
 
 Both sides have the same subsampling convolutions, width, depth, CTC head, loss, optimizer and batch; one has this
 project's encoder with its chunk mask, positions and dropout, the other `torch.nn.TransformerEncoder` with a padding
-mask. They take turns, in float32 and in bf16. The ratio is the plain one's time over ours: 1.00 and more is good. On a
-CPU the time is CPU time, which other programs disturb less; on a GPU the model FLOPs utilization is printed too, for
-which `--peak` is the GPU's.
+mask. They take turns, in float32 and in bf16. The ratio is the plain one's time over ours: 1.00 or more is good. On a
+CPU, CPU time is measured, which other programs disturb less; on a GPU the model FLOPs utilization is also printed,
+relative to `--peak`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from asr.model.masks import length_mask
 from asr.training.optim import build_optimizer
 
 UTTERANCE_S = (15.0, 13.0, 11.0, 9.0)
-"""Durations in a batch, repeated, the longest first: padding is part of the work."""
+"""Durations in a batch, repeated, longest first, so that padding is included."""
 TOKENS_PER_S = 5
 VOCAB_SIZE = 500
 CHUNK = (16, 64)
@@ -46,7 +46,7 @@ class Ours(nn.Module):
 
 
 class Plain(Ours):
-    """The layers replaced by PyTorch's own."""
+    """A plain Transformer with PyTorch's layers."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)
@@ -64,7 +64,7 @@ class Plain(Ours):
 
 
 def make_batch(batch_s: float, device: str) -> tuple[Tensor, ...]:
-    """Noise of `batch_s` seconds, padding included, with random transcripts."""
+    """Noise of `batch_s` seconds including padding, with random transcripts."""
     durations = [UTTERANCE_S[i % len(UTTERANCE_S)] for i in range(max(1, int(batch_s / max(UTTERANCE_S))))]
     num_frames = torch.tensor([int(100 * s) for s in durations])
     lengths = torch.tensor([int(TOKENS_PER_S * s) for s in durations])

@@ -1,8 +1,8 @@
-"""A corpus: python benchmarks/transcribe.py data/dev.jsonl.gz [--num-files 40] [--jobs 1,2]
+"""Measures the transcription of a corpus: benchmarks/transcribe.py data/dev.jsonl.gz [--num-files 40] [--jobs 1,2]
 
-Files per second of `asr-stream --file`, a process for each file and one for all, and of `asr transcribe` with different
-numbers of workers, starting and loading the model included. The wall clock counts only on an idle machine; CPU time
-for a file counts on any. All must write the same.
+Files per second of `asr-stream --file`, with a process per file and one for all, and of `asr transcribe` with different
+numbers of workers, including start and loading of the model. The wall clock is meaningful only on an idle machine, CPU
+time per file on any. All must write the same text.
 """
 
 from __future__ import annotations

@@ -1,18 +1,17 @@
-"""Delays as voice agents count them: python benchmarks/turns.py data/dev.jsonl.gz --num-utterances 40
+"""Delays as voice agents measure them: python benchmarks/turns.py data/dev.jsonl.gz --num-utterances 40
 
-Each utterance is a turn, with 2.5 s of quiet noise behind it. Times are from when a word was spoken, by the forced
-alignment of the transcript with the float32 model, to when its text was there, computation and what it waits for
-included:
+Each utterance is a turn, followed by 2.5 s of quiet noise. Times are from when a word was spoken, by the forced
+alignment of the transcript with the float32 model, to when its text was available, including computation and waiting:
 
-- final: time to the final segment, from the end of the last word to the last final. By the endpoint as set; and by a
-  client that detects the end of speech 0.2 s after the last word and then commits (`vad`).
+- final: time to the final segment, from the end of the last word to the last final: with the configured endpoint, and
+  with a client that detects the end of speech 0.2 s after the last word and then commits (`vad`).
 - first partial: from the beginning of the first word to the first text.
 - word: word emission latency, from the end of a right word to the partial that first showed it for good.
-- unstable: unstable partial word ratio, the share of the words shown that a later partial has otherwise.
+- unstable: unstable partial word ratio, the share of the shown words that a later partial changes.
 
 In process: one stream, blocks of 40 ms, CPU time, so that a busy machine does not matter. Socket: a server with its
-defaults, and as many clients as --streams, which send audio in real time: partials come by vosk-server's protocol,
-finals by OpenAI's Realtime, which voice agents use. These are wall-clock times: run it on an idle machine.
+defaults and --streams clients, which send audio in real time: partials over vosk-server's protocol, finals over
+OpenAI's Realtime, which voice agents use. These are wall-clock times: run it on an idle machine.
 It needs: pip install 'asr-stream[train,server]'
 """
 
@@ -47,24 +46,24 @@ from asr.streaming import Event, Final, Partial
 
 BLOCK_S = 0.04
 QUIET_S = 3.0
-"""Noise behind an utterance: longer than any endpoint waits for."""
+"""Noise after an utterance, longer than any endpoint waits."""
 VAD_S = 0.2
 REALTIME_RATE = 24000
 
 Timed = list[tuple[float, Event]]
-"""Events, each with the seconds since the first sample was spoken at which it was there."""
+"""Events, each with the seconds from when the first sample was spoken until it was available."""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """samples: (num_samples,) int16 at 16 kHz. words: of the transcript, as they are aligned."""
+    """samples: (num_samples,) int16 at 16 kHz. words: of the transcript, as aligned."""
 
     samples: np.ndarray
     words: list[Word]
 
     @property
     def commit_s(self) -> float:
-        """When a client detects the end of speech."""
+        """Time when a client detects the end of speech."""
         return self.words[-1].end_s + VAD_S
 
 
@@ -76,7 +75,7 @@ def new_turn(cut: Any, aligner: OnnxModel) -> Turn:
 
 
 def in_process(recognizer: Recognizer, turn: Turn, commits: bool) -> Timed:
-    """The events of a stream that gets audio as it is spoken, and is as late as it takes CPU time."""
+    """The events of a stream that gets audio in real time and is delayed by its CPU time."""
     stream = recognizer.stream()
     block = round(BLOCK_S * SAMPLE_RATE)
     timed: Timed = []
@@ -105,7 +104,7 @@ class Clock:
         return time.monotonic() - self._begin
 
     async def blocks(self, samples: np.ndarray, rate: int, end_s: float = np.inf) -> AsyncIterator[bytes]:
-        """The audio in blocks, each when its last sample has been spoken; none that begins after `end_s`."""
+        """Yields the audio in blocks, each after its last sample was spoken; none that begins after `end_s`."""
         block = round(BLOCK_S * rate)
         for begin in range(0, len(samples), block):
             if begin / rate >= end_s:
@@ -115,7 +114,7 @@ class Clock:
 
 
 async def by_vosk(url: str, turn: Turn, wait_s: float) -> Timed:
-    """Partials and finals of a turn by vosk-server's protocol."""
+    """Partials and finals of a turn over vosk-server's protocol."""
     async with connect(f"{url}/vosk", compression=None, open_timeout=60, ping_interval=None) as server:
         await server.send(json.dumps({"config": {"sample_rate": SAMPLE_RATE, "words": 0}}))
         clock = Clock(wait_s)
@@ -136,7 +135,7 @@ async def by_vosk(url: str, turn: Turn, wait_s: float) -> Timed:
 
 
 async def by_realtime(url: str, turn: Turn, wait_s: float, commits: bool) -> Timed:
-    """Finals of a turn by OpenAI's Realtime protocol."""
+    """Finals of a turn over OpenAI's Realtime protocol."""
     samples = soxr.resample(turn.samples, SAMPLE_RATE, REALTIME_RATE)
     detection = None if commits else {"type": "server_vad"}
     session = {"type": "transcription", "audio": {"input": {"turn_detection": detection}}}
@@ -167,7 +166,7 @@ async def by_realtime(url: str, turn: Turn, wait_s: float, commits: bool) -> Tim
             await server.send('{"type": "input_audio_buffer.commit"}')
             await committed.wait()
         else:
-            await asyncio.sleep(1.0)  # the last final may still be under way
+            await asyncio.sleep(1.0)  # for the last final
         await server.close()
         await receiving
     return timed
@@ -186,7 +185,7 @@ async def at_once(clients: Sequence[Callable[[float], Awaitable[Timed]]], num: i
 
 
 def time_to_final_ms(turn: Turn, timed: Timed) -> float | None:
-    """From the end of speech to the last final; None where there is none after it."""
+    """From the end of speech to the last final; None if there is none after it."""
     times = [1000 * (when - turn.words[-1].end_s) for when, event in timed if isinstance(event, Final) and event.text]
     return times[-1] if times and times[-1] > 0 else None
 

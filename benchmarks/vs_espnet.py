@@ -1,14 +1,13 @@
-"""asr-stream against ESPnet: a streaming Transformer of each, trained from scratch for the same CPU time.
+"""Compares asr-stream with ESPnet: a streaming Transformer of each, trained from scratch for the same CPU time.
 
     python benchmarks/vs_espnet.py --train data/train.jsonl.gz --valid data/dev.jsonl.gz --minutes 20
 
-ESPnet's is the contextual block Transformer (Tsunoo et al. 2019) of its streaming recipes: their CTC and attention
-losses, SpecAugment, dropout and global normalization, with blocks of half their size, so that a frame waits as long as
-in chunks of 640 ms. Both have about as many parameters, the same batches of the same utterances, letters, optimizer,
-learning rates (to zero at the end of the time) and average of the weights. Character errors are greedy CTC's, in
-chunks of 640 ms; after half of the time the learning rate has not come down yet. Each runs in a process of its own
-with one thread, and CPU time is counted, of training alone, so that other programs disturb it little. It needs:
-pip install espnet
+ESPnet's is the contextual block Transformer (Tsunoo et al. 2019) of its streaming recipes, with their CTC and attention
+losses, SpecAugment, dropout and global normalization, and with blocks of half their size, so that a frame waits as long
+as with chunks of 640 ms. Both have about the same number of parameters, and the same batches, characters, optimizer,
+learning rates (to zero at the end of the time) and averaging of weights. Character errors are those of greedy CTC with
+chunks of 640 ms; after half of the time the learning rate is still high. Each runs in its own process with one thread.
+Only the CPU time of training is counted, so that other programs hardly disturb it. It needs: pip install espnet
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ CHUNK, LEFT_CONTEXT = 16, 64
 BLOCK, HOP, LOOK_AHEAD = 20, 8, 8
 """Encoder frames of ESPnet's blocks, half of its recipes': a frame waits for up to 8 of its block and 8 more."""
 ESPNET_FF_DIM = 448
-"""For as many parameters: its subsampling has more."""
+"""Makes the number of parameters similar: its subsampling has more."""
 
 
 class Ours:
@@ -148,8 +147,8 @@ def all_batches(config: Config, tokenizer: Tokenizer, parts: Any, augment: Any) 
 
 
 def train(system: Ours | Espnet, config: Config, data: Iterator[Batch], budget_s: float) -> Iterator[dict[str, Any]]:
-    """Trains for `budget_s` of CPU time. Yields what was spent, with the average of the weights, at half and the end;
-    the time until it goes on does not count."""
+    """Trains for `budget_s` of CPU time. Yields the time spent, with the averaged weights, at half time and at the end;
+    time between yields does not count."""
     network, optim = system.network, config.optim
     optimizer = build_optimizer(network, optim)
     average = WeightAverage(network, optim.ema_decay)
@@ -219,7 +218,7 @@ def run_one(name: str, args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def check_espnet() -> None:
-    """ValueError that names what is missing."""
+    """Raises ValueError if ESPnet cannot be imported."""
     try:
         import espnet2  # noqa: F401
     except ImportError as error:

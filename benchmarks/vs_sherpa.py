@@ -1,12 +1,12 @@
-"""asr-stream against sherpa-onnx: the same weights, chunk and search, one thread each.
+"""Compares asr-stream with sherpa-onnx: the same weights, chunk and search, one thread each.
 
     asr export bundled --target sherpa-onnx -o sherpa [--int8]
     python benchmarks/vs_sherpa.py sherpa [--int8] [--chunk-ms 640] [--data data/dev.jsonl.gz --num-utterances 100]
 
-Each runs in a process of its own, in blocks of 20 ms as from a microphone, greedy search, endpoints after 0.8 s of
-silence; rounds alternate, so that a busy machine affects all, and the best counts. Latency is what the block takes
-that completes a chunk. With --data the texts of real utterances are compared too: all get the utterance and as much
-silence as sherpa-onnx needs to decode its end. It needs: pip install sherpa-onnx
+Each runs in its own process, in blocks of 20 ms like a microphone's, with greedy search and endpoints after 0.8 s of
+silence; rounds alternate, so that a busy machine affects all, and the best round counts. Latency is the time for a
+block that completes a chunk. With --data the texts of real utterances are also compared: each gets the utterance and as
+much silence as sherpa-onnx needs to decode its end. It needs: pip install sherpa-onnx
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Feed = Callable[[np.ndarray], "tuple[bool, str]"]
 
 
 def model_file(args: argparse.Namespace) -> str:
-    """Of asr-stream: the bundled one of the precision asked for, if none is named."""
+    """The model file of asr-stream; by default the bundled one of the requested precision."""
     from asr.runtime.onnx_model import bundled_model
 
     return args.model or str(bundled_model("int8" if args.int8 else "float32"))
@@ -71,7 +71,7 @@ def our_streams(args: argparse.Namespace, endpoints: bool) -> Callable[[], tuple
             return num_steps > before, text[0]
 
         def finish() -> str:
-            return text[0]  # of whole chunks, as theirs: the ragged rest would be decoded here only
+            return text[0]  # of whole chunks, like theirs, which do not decode a ragged end
 
         return feed, finish
 
@@ -97,7 +97,7 @@ def theirs(args: argparse.Namespace, endpoints: bool = False) -> Any:
 
 
 def their_streams(args: argparse.Namespace, endpoints: bool) -> Callable[[], tuple[Feed, Callable[[], str]]]:
-    """As `our_streams`."""
+    """The same as `our_streams` for sherpa-onnx."""
     recognizer = theirs(args, endpoints)
 
     def make() -> tuple[Feed, Callable[[], str]]:
@@ -135,7 +135,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     audio = np.resize(audio, int(args.seconds * 16000))
     make = (our_streams if args.run == RUNNERS[0] else their_streams)(args, endpoints=True)
     feed, _ = make()
-    for begin in range(0, 10 * 16000, BLOCK):  # what the first steps allocate is not counted
+    for begin in range(0, 10 * 16000, BLOCK):  # allocations of the first steps are not counted
         feed(audio[begin % len(audio) :][:BLOCK])
     feed, _ = make()
     latencies = []
@@ -152,7 +152,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def parts(args: argparse.Namespace) -> dict[str, float]:
-    """CPU milliseconds a chunk: parts of asr-stream by themselves, their features, their graph in our runtime."""
+    """CPU milliseconds per chunk: parts of asr-stream, their features, their graph in our runtime."""
     import onnxruntime
 
     from asr._core import CtcGreedySearch, Fbank
@@ -211,7 +211,7 @@ def parts(args: argparse.Namespace) -> dict[str, float]:
 
 
 def texts(args: argparse.Namespace) -> list[str]:
-    """Of the utterances in `args.audio`."""
+    """Texts of the utterances in `args.audio`."""
     make = (our_streams if args.run == RUNNERS[0] else their_streams)(args, endpoints=False)
     found = []
     with np.load(args.audio) as utterances:
@@ -224,7 +224,7 @@ def texts(args: argparse.Namespace) -> list[str]:
 
 
 def padded(samples: np.ndarray, chunk_ms: int) -> np.ndarray:
-    """With silence to where sherpa-onnx decodes the end: it waits for one feature frame beyond a chunk's."""
+    """Adds silence until sherpa-onnx decodes the end: it waits for one feature frame more than a chunk."""
     from asr.features import num_frames
 
     shift = chunk_ms // 10

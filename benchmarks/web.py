@@ -1,7 +1,7 @@
-"""The npm package against Python, same model and audio: python benchmarks/web.py data/dev.jsonl.gz --num-utterances 100
+"""Compares the npm package with Python, same model and audio: benchmarks/web.py data/dev.jsonl.gz --num-utterances 100
 
-Every utterance goes through both in blocks of 20 ms; build the package with `make js` before. Times are CPU time, which
-other programs on the machine disturb least: of loading, and per second of audio (the real-time factor of one core).
+Every utterance goes through both in blocks of 20 ms; first build the package with `make js`. Times are CPU time, which
+other programs disturb least: for loading, and per second of audio (the real-time factor on one core).
 """
 
 from __future__ import annotations

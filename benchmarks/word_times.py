@@ -1,13 +1,14 @@
 """Errors of word times: python benchmarks/word_times.py data/dev.jsonl.gz [--num-utterances N]
 
-Start and end of the words that finals have right, against three references:
+Start and end of the right words in finals, compared with three references:
 
-- forced: torchaudio's forced alignment of the transcript with the float32 model in full context, its tokens made words
-  as in recognition; `tokens` is the same with a word's first and last token taken as they are. It shares the model's
-  bias, and shows what chunks, int8 and the search do to the times.
-- pauses: words beside a pause of the recording must end and begin where its energy does.
+- forced: torchaudio's forced alignment of the transcript with the float32 model in full context, with words made from
+  tokens as in recognition; `tokens` uses a word's first and last token directly. It shares the model's bias, and shows
+  the effect of chunks, int8 and the search on the times.
+- pauses: words next to a pause of the recording must end and begin where its energy does.
 - festival: sentences of the data set spoken by a synthesizer, which reports the times of its words (Debian: festival,
-  festvox-kallpc16k, festvox-kdlpc16k). The first lines compare the forced alignment itself with it, tokens as they are.
+  festvox-kallpc16k, festvox-kdlpc16k). The first lines compare it with the forced alignment itself, with tokens as they
+  are.
 
 Bias is the median difference (above 0: too late); then come the median and the 95th percentile of the absolute one.
 """
@@ -44,7 +45,7 @@ Differences = dict[tuple[str, str], list[float]]
 
 
 def aligned_times(aligner: OnnxModel, samples: np.ndarray, text: str) -> tuple[Times, Times]:
-    """Forced alignment of `text`: its words as recognition makes them, and from first to last token."""
+    """Forced alignment of `text`: its words as in recognition, and from first to last token."""
     aligned = align_tokens(encode_whole(aligner, samples).log_probs, spell(text, output_symbols(aligner.tokens)))
     as_words = [(word.word, word.start_s, word.end_s) for word in words(aligned, aligner.tokens)]
     places = word_tokens(aligned.tokens, aligner.tokens)
@@ -56,7 +57,8 @@ def aligned_times(aligner: OnnxModel, samples: np.ndarray, text: str) -> tuple[T
 
 
 def pauses(samples: np.ndarray) -> list[tuple[float, float]]:
-    """Begin and end, in s, of what is quiet for MIN_PAUSE_S or more in `samples` of 16 kHz."""
+    """Begin and end, in s, of parts of `samples` (16 kHz) that are quiet for at least MIN_PAUSE_S."""
+
     frames = samples[: len(samples) // 160 * 160].reshape(-1, 160)
     level = np.convolve(10 * np.log10((frames**2).mean(1) + 1e-9), np.ones(3) / 3, "same")
     low, high = np.percentile(level, [5, 90])
@@ -65,7 +67,7 @@ def pauses(samples: np.ndarray) -> list[tuple[float, float]]:
     return [(begin, end) for begin, end in edges.tolist() if end - begin >= MIN_PAUSE_S]
 
 
-def beside_pauses(found: list[Word], samples: np.ndarray, into: Differences) -> None:
+def next_to_pauses(found: list[Word], samples: np.ndarray, into: Differences) -> None:
     """Compares words with the edges of the pauses between them."""
     for begin, end in pauses(samples):
         before = [w.end_s - begin for w in found if (w.start_s + w.end_s) / 2 < begin]
@@ -149,7 +151,7 @@ def main() -> None:
                 found = recognize(recognizer, samples)
                 compare(found, as_words, "forced", differences)
                 compare(found, as_tokens, "tokens", differences)
-                beside_pauses(found, samples, differences)
+                next_to_pauses(found, samples, differences)
             for samples, truth in synthetic:
                 compare(recognize(recognizer, samples), truth, "festival", differences)
             rows += summary(name, differences)

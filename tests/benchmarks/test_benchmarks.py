@@ -48,9 +48,9 @@ def test_a_benchmark_prints_its_numbers(name: str, arguments: list[str], printed
     assert re.search(printed, output), output
 
 
-def test_training_is_measured_beside_a_busy_core() -> None:
+def test_training_is_measured_next_to_a_busy_core() -> None:
     output = run("busy_cores", "--rounds", "1", "--batch-s", "15")
-    assert re.search(r"waiting passive: .* beside 1 busy; \d+\.\d\d times the fair share", output), output
+    assert re.search(r"waiting passive: .* next to 1 busy; \d+\.\d\d times the fair share", output), output
 
 
 def test_adaptation_is_measured_on_speakers_and_others(

@@ -145,7 +145,7 @@ def test_changes_of_partials_count_once_per_word() -> None:
     ]
 
 
-def test_pauses_and_the_words_beside_them() -> None:
+def test_pauses_and_the_words_next_to_them() -> None:
     word_times = load_benchmark("word_times")
     noise = np.random.default_rng(0).standard_normal(16000 * 3).astype(np.float32)
     noise[8000:16000] *= 1e-3
@@ -154,7 +154,7 @@ def test_pauses_and_the_words_beside_them() -> None:
     assert (begin, end) == (pytest.approx(0.5, abs=0.02), pytest.approx(1.0, abs=0.02))
     found = {("pauses", "start"): [], ("pauses", "end"): []}
     spoken = [Word("A", 0.0, 0.2, 1.0), Word("B", 0.2, 0.54, 1.0), Word("C", 0.9, 1.4, 1.0), Word("D", 1.4, 2.0, 1.0)]
-    word_times.beside_pauses(spoken, noise, found)
+    word_times.next_to_pauses(spoken, noise, found)
     assert found["pauses", "start"] == [pytest.approx(-100, abs=20)]
     assert found["pauses", "end"] == [pytest.approx(40, abs=20)]
 
