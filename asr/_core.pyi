@@ -32,7 +32,8 @@ ENCODER_INPUTS: tuple[str, ...]
 ENCODER_OUTPUTS: tuple[str, ...]
 PHONE_OUTPUT: str
 
-# A tensor that the encoder keeps of a stream, read from a row such as "state_keys float32 N,6,C,192" (csrc/metadata.h).
+# A tensor that a stream carries between encoder steps, from a row such as
+# "state_keys float32 N,6,C,192" (csrc/metadata.h).
 @final
 class StateTensor:
     def __init__(self, row: str) -> None: ...
@@ -48,7 +49,7 @@ class StateTensor:
 
 def former_states(num_layers: int, dim: int) -> list[str]: ...
 
-# What was measured of a model (csrc/calibration.h): of each metadata key the numbers by their names, those of the
+# Measurements of a model (csrc/calibration.h): for each metadata key the names of its numbers, with the values of the
 # bundled models; and the numbers of a model.
 CALIBRATION: dict[str, dict[str, float]]
 
@@ -244,7 +245,7 @@ class LmFusion:
     def tokens(self) -> list[str]: ...
     PAUSE_LOG_PROB: ClassVar[float]
     def prior_gain(self, before: int, token: int) -> float:
-        """What the prior adds to the phone of a token after that of another one; 0: where a word begins or ends."""
+        """The prior of the phone of a token after that of another one; 0: where a word begins or ends."""
 
     def text(self, word: int) -> str: ...
 

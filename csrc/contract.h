@@ -1,4 +1,4 @@
-// The facts that all runtimes share, stated once: the front end and the tensors of a model file. Python reads it from
+// Facts shared by all runtimes: the front end and the tensors of a model file. Python reads them from
 // asr._core, JavaScript from the WebAssembly module.
 #pragma once
 
@@ -13,7 +13,7 @@ inline constexpr std::int32_t kSampleRate = 16000;     // Hz, after the resample
 inline constexpr std::int32_t kMinSampleRate = 1000;   // Hz, of audio that is accepted
 inline constexpr std::int32_t kMaxSampleRate = 768000;
 inline constexpr std::int64_t kFrameShift = 160;       // samples, 10 ms, of a feature frame
-inline constexpr std::int64_t kFrameReach = 280;       // samples from where its 10 ms begin to its window's end
+inline constexpr std::int64_t kFrameReach = 280;       // samples from the start of a frame's 10 ms to its window's end
 inline constexpr std::int64_t kNumBins = 80;
 inline constexpr std::int64_t kSubsampling = 4;        // feature frames per encoder frame
 inline constexpr std::int64_t kFeatureOverlap = 3;     // of a chunk with the next one, in feature frames
@@ -23,29 +23,29 @@ inline constexpr double kEncoderFrameS = 0.04;
 // Tokens.
 inline constexpr std::string_view kWordBoundary = "\xE2\x96\x81";  // "▁", U+2581
 inline constexpr std::int32_t kBlankId = 0;   // of CTC
-inline constexpr std::int32_t kUnkId = 1;     // a letter that the model does not have
-inline constexpr std::int32_t kSosEosId = 2;  // of the decoder. None of the three is in any text.
+inline constexpr std::int32_t kUnkId = 1;     // a character that the model does not have
+inline constexpr std::int32_t kSosEosId = 2;  // of the decoder. None of the three is part of text.
 inline constexpr std::size_t kMaxPhones = 127;
 
-// Tensors of a model file, in their order. Those of the encoder are followed by its states (see StateTensor).
+// Tensors of a model file, in order. The encoder's are followed by its states (see StateTensor).
 inline constexpr const char* kEncoderInputs[] = {"x", "num_valid"};
 inline constexpr const char* kEncoderOutputs[] = {"log_probs", "encoder_out"};
-inline constexpr char kPhoneOutput[] = "phone_log_probs";  // one more output of a model with phones, the last one
+inline constexpr char kPhoneOutput[] = "phone_log_probs";  // additional, last output of a model with phones
 inline constexpr const char* kDecoderInputs[] = {"tokens", "token_lengths", "encoder_out"};
 inline constexpr const char* kDecoderOutputs[] = {"scores"};
-// Of files since version 3: what a step of the decoder takes and gives beside. Without that input a sentence begins.
+// Since format 3: additional inputs and outputs of a decoder step. Without the inputs, a step begins a sentence.
 inline constexpr const char* kDecoderPast[] = {"previous", "key_cache", "value_cache", "memory_keys", "memory_values"};
 inline constexpr const char* kDecoderStepOutputs[] = {"log_probs", "new_key_cache", "new_value_cache",
                                                       "new_memory_keys", "new_memory_values"};
-inline constexpr int kFormatVersion = 4;  // of a model file's metadata; older ones are read
+inline constexpr int kFormatVersion = 4;  // of a model file's metadata; older versions are also read
 
-// The file of a network for punctuation, its tensors in their order.
+// The file of a punctuation network; its tensors, in order.
 inline constexpr char kPunctuationType[] = "asr_stream_punctuation";  // model_type in its metadata
 inline constexpr int kPunctuationVersion = 1;                         // format_version
 inline constexpr const char* kPunctuationInputs[] = {"features", "pauses", "num_units"};
 inline constexpr const char* kPunctuationOutputs[] = {"mark_probs", "case_probs"};
 
-// The file of a neural language model, its tensors in their order.
+// The file of a neural language model; its tensors, in order.
 inline constexpr char kNeuralLmType[] = "asr_stream_neural_lm";
 inline constexpr int kNeuralLmVersion = 1;
 inline constexpr const char* kNeuralLmInputs[] = {"pieces", "parents", "depths", "ends"};

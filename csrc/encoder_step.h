@@ -1,4 +1,4 @@
-// A run of the encoder: what a segment asks for, and what it gets.
+// A run of the encoder: the request of a segment, and the result.
 #pragma once
 
 #include <cstddef>
@@ -9,17 +9,17 @@ namespace asr_stream {
 
 inline constexpr std::size_t kNumViews = 3;  // of an utterance in its second pass
 
-// One run of the encoder over (1, num_frames, 80) features, with a cache of the owner's.
+// One run of the encoder over (1, num_frames, 80) features, with a cache that the owner keeps.
 struct EncoderStep {
-  std::size_t view;  // which cache: 0, that of the stream; 1 to kNumViews, that of a view in the second pass
-  bool begins;       // with a new cache
-  bool ends;         // the cache is not needed after it
+  std::size_t view;  // which cache: 0: of the stream; 1 to kNumViews: of a view in the second pass
+  bool begins;       // whether to start with a new cache
+  bool ends;         // whether the cache is no longer needed after this run
   std::vector<float> features;  // (num_frames, 80): 4c + 3 frames, which give c encoder frames
   std::int64_t num_frames;
-  std::int64_t num_valid;  // feature frames that are real; num_valid / 4 encoder frames of the result are valid
+  std::int64_t num_valid;  // valid feature frames; num_valid / 4 encoder frames of the result are valid
 };
 
-// The output of a run of the encoder, in the owner's memory: (num_frames, num_columns) float32. data null: nothing.
+// The output of a run of the encoder, in the owner's memory: (num_frames, num_columns) float32. data may be null.
 struct Rows {
   const float* data = nullptr;
   std::int64_t num_frames = 0;

@@ -23,7 +23,7 @@ std::variant<EndpointRule, PunctuationUnits> EndpointDetector::next(const Search
   return endpointer_.update(num_frames, num_blanks, has_speech, word_begins, known);
 }
 
-// Whether the sentence is over after these words, once.
+// Whether the sentence is over after these words; used once.
 std::optional<PunctuationUnits> EndpointDetector::question(const std::vector<Word>& words) {
   const bool has_network = options_->text && options_->text->punctuation;
   if (!has_network || options_->phrases || !endpointer_.depends_on_cues() || words.empty()) return std::nullopt;
@@ -52,7 +52,7 @@ void EndpointDetector::answer(const PunctuationUnits& question, const std::vecto
 EndpointCues EndpointDetector::cues(const Searcher& search, const Transcript& best) const {
   EndpointCues cues;
   cues.longest_pause_frames = pauses_.longest(best.hypothesis);
-  if (options_->phrases) return cues;  // one of them is complete, however short
+  if (options_->phrases) return cues;  // a phrase is complete, however short
   if (const auto log_prob = search.sentence_end_log_prob()) cues.end_log_prob = *log_prob;
   if (sentence_end_) cues.end_log_odds = sentence_end_->log_odds;
   cues.num_words = static_cast<std::int64_t>(best.words.size());

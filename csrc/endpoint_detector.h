@@ -1,4 +1,4 @@
-// Where utterances end: the rules of silence, and the words that say whether a silence is the end of a sentence.
+// Finds the ends of utterances: the silence rules, and the words that tell whether a silence ends a sentence.
 #pragma once
 
 #include <cstdint>
@@ -22,21 +22,21 @@ class EndpointDetector {
   explicit EndpointDetector(std::shared_ptr<const SegmentOptions> options)
       : options_(std::move(options)), endpointer_(options_->endpointer) {}
 
-  // Whether the utterance ends before the next frame, or what the network for punctuation has to say before that is
-  // known: answer it, and ask again. num_frames: of the utterance, searched so far. word_begins: the next frame
+  // Whether the utterance ends before the next frame, or the input of the punctuation network that must be answered
+  // first; then call this again. num_frames: frames of the utterance searched so far. word_begins: the next frame
   // begins a word.
   std::variant<EndpointRule, PunctuationUnits> next(const Searcher& search, std::int64_t num_frames, bool word_begins);
-  // mark_probs: (num_units, kNumMarks). Another number, such as none, leaves open whether the sentence is over.
+  // mark_probs: (num_units, kNumMarks). Another size, such as 0, leaves it open whether the sentence is over.
   void answer(const PunctuationUnits& question, const std::vector<float>& mark_probs);
 
-  // Whether the utterance of `hypothesis` begins soon after the one before.
+  // Whether the utterance of `hypothesis` begins soon after the previous one.
   bool follows(const Hypothesis& hypothesis) const { return pauses_.follows(hypothesis); }
-  // The utterance of `search` has ended. goes_on: within a sentence, by force.
+  // Called after the utterance of `search` has ended. goes_on: it was cut within a sentence.
   void end_utterance(const Searcher& search, bool goes_on);
-  void end_silence();  // an utterance without words has ended
+  void end_silence();  // called after an utterance without words has ended
 
  private:
-  // The answer of the network for these words; without log-odds: it is awaited, or has failed.
+  // The network's answer for these words; without log odds it is pending or has failed.
   struct SentenceEnd {
     std::vector<std::string> words;
     std::optional<double> log_odds;

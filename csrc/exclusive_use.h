@@ -9,11 +9,11 @@ namespace asr_stream {
 
 class ExclusiveUse {
  public:
-  // Wait-free. True when the caller now holds the object and must call `leave`.
+  // Wait-free. True if the caller now owns the object; it must then call `leave`.
   bool try_enter() noexcept { return !busy_.test_and_set(std::memory_order_acquire); }
   void leave() noexcept { busy_.clear(std::memory_order_release); }
 
-  // Holds the object for one scope; throws std::runtime_error when another thread is inside.
+  // Owns the object for one scope; throws std::runtime_error if another thread uses it.
   class Scope {
    public:
     Scope(ExclusiveUse& use, const char* what) : use_(use) {

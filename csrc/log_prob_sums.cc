@@ -8,7 +8,7 @@ namespace asr_stream {
 
 namespace {
 
-constexpr float kFloor = -60.0f;  // of a log-probability: a token that one pass excludes may be in the others
+constexpr float kFloor = -60.0f;  // of a log-probability: a token excluded in one pass may be in the others
 
 // Ascending.
 std::vector<std::int32_t> likeliest_tokens(const float* log_probs, std::int64_t num_tokens) {

@@ -1,7 +1,7 @@
 // Sums of log-probabilities over the passes of an utterance, frame by frame.
 //
 // Whole rows of a large vocabulary would take much memory: 15 MB for 30 s of 5000 tokens. Above kMaxWholeRow tokens,
-// only those are kept that the first pass finds likeliest, and for all others one value, their share of the rest of the
+// only the most likely tokens of the first pass are kept, and one value for all others, their share of the remaining
 // probability.
 #pragma once
 
@@ -15,9 +15,9 @@ class LogProbSums {
   static constexpr std::int64_t kMaxWholeRow = 512;
   static constexpr std::int64_t kNumKept = 256;
 
-  // The next frame, in the first pass. All frames have `num_tokens` log-probabilities.
+  // Appends the next frame of the first pass. All frames have `num_tokens` log-probabilities.
   void append(const float* log_probs, std::int64_t num_tokens);
-  // A frame that was appended, in another pass.
+  // Adds another pass to a frame that was appended.
   void add(std::int64_t frame, const float* log_probs);
 
   // Log-probabilities (num_tokens,) of a frame: the geometric mean of `num_passes` passes, with a sum of 1.
@@ -33,8 +33,8 @@ class LogProbSums {
   std::int64_t width() const noexcept { return is_whole() ? num_tokens_ : kNumKept + 1; }
 
   std::int64_t num_tokens_ = 0;
-  std::vector<std::int32_t> kept_;  // (num_frames, kNumKept) tokens, ascending in a frame; empty where rows are whole
-  std::vector<float> sums_;         // (num_frames, width) of the tokens; the last one of a row cut short is the rest's
+  std::vector<std::int32_t> kept_;  // (num_frames, kNumKept) tokens, ascending in each frame; empty if rows are whole
+  std::vector<float> sums_;         // (num_frames, width) of the tokens; in a shortened row, the last is for the others
 };
 
 }  // namespace asr_stream

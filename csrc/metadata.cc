@@ -43,7 +43,7 @@ std::string shown(const std::string& text) {
   return "'" + cut + "'";
 }
 
-// A number in the C locale, whatever that of the app is; false for anything else.
+// Parses a number in the C locale, whatever the app's is; false for anything else.
 template <typename Number>
 bool parse(const std::string& text, Number& number) {
   std::istringstream stream(text);
@@ -66,7 +66,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
 
 std::vector<std::string> split_lines(const std::string& text) { return split(text + "\n", '\n'); }
 
-// Whether the texts are different, and each is one word.
+// Whether the texts are distinct, and each is one word.
 bool are_names(const std::vector<std::string>& texts) {
   const auto is_name = [](const std::string& text) {
     return !text.empty() && text.find_first_of(" \t\r\v\f") == std::string::npos;
@@ -118,7 +118,7 @@ MetadataEntries::MetadataEntries(const std::map<std::string, std::string>& prope
     : properties_(properties) {
   const auto found = properties.find("model_type");
   if (found == properties.end() || found->second != type) {
-    throw std::invalid_argument(std::string("it is no ") + what + ": its metadata key model_type is " +
+    throw std::invalid_argument(std::string("it is not a ") + what + ": its metadata key model_type is " +
                                 (found == properties.end() ? "missing" : shown(found->second)) +
                                 "; `asr export` writes one");
   }
@@ -157,7 +157,7 @@ double MetadataEntries::real(const char* key, double low, double high) const { r
 std::vector<double> MetadataEntries::reals(const char* key) const {
   std::vector<double> numbers;
   for (const std::string& part : split(text(key) + ",", ',')) {
-    if (!parse(part, numbers.emplace_back())) throw_damaged(key, "numbers with commas between them");
+    if (!parse(part, numbers.emplace_back())) throw_damaged(key, "numbers separated by commas");
   }
   return numbers;
 }
@@ -168,10 +168,10 @@ void MetadataEntries::throw_damaged(const char* key, const std::string& allowed)
 }
 
 ModelMetadata::ModelMetadata(const std::map<std::string, std::string>& properties) {
-  const MetadataEntries entries(properties, "asr_stream", "model of asr-stream", kFormatVersion);
+  const MetadataEntries entries(properties, "asr_stream", "model for asr-stream", kFormatVersion);
   for (const FrontEnd& wanted : kFrontEnd) {
     if (!same(entries.text(wanted.key), wanted.value)) {
-      entries.throw_damaged(wanted.key, std::string("'") + wanted.value + "', which is all that is computed here");
+      entries.throw_damaged(wanted.key, std::string("'") + wanted.value + "', the only supported value");
     }
   }
   const std::int64_t num_layers = entries.integer("num_layers", 1, kMaxSize);
@@ -181,11 +181,11 @@ ModelMetadata::ModelMetadata(const std::map<std::string, std::string>& propertie
   rescore_ctc_weight = entries.real("rescore_ctc_weight", 0.0, 1.0);
   tokens = split_lines(entries.text("tokens"));
   if (tokens.size() < 4 || !are_names(tokens)) {
-    entries.throw_damaged("tokens", "4 or more different texts without space, one a line");
+    entries.throw_damaged("tokens", "4 or more different texts without spaces, one per line");
   }
   if (entries.version() > 1 && !entries.text("phones").empty()) phones = split_lines(entries.text("phones"));
   if (phones.size() > kMaxPhones || !are_names(phones)) {
-    entries.throw_damaged("phones", "up to 127 different texts without space, one a line");
+    entries.throw_damaged("phones", "up to 127 different texts without spaces, one per line");
   }
   if (entries.version() > 3) {
     language = entries.text("language");
@@ -208,7 +208,7 @@ ModelMetadata::ModelMetadata(const std::map<std::string, std::string>& propertie
   try {
     for (const std::string& row : rows) names.insert(states.emplace_back(row).name);
   } catch (const std::invalid_argument& error) {
-    entries.throw_damaged("states", "one state a line; " + std::string(error.what()));
+    entries.throw_damaged("states", "one state per line; " + std::string(error.what()));
   }
   if (names.size() != states.size()) entries.throw_damaged("states", "states of different names");
   try {
@@ -238,14 +238,14 @@ std::vector<std::string> ModelMetadata::output_symbols() const {
 }
 
 std::string decode_base64(const std::string& text) {
-  if (text.size() % 4) throw std::invalid_argument("base64 of a length that is no multiple of 4");
+  if (text.size() % 4) throw std::invalid_argument("base64 whose length is not a multiple of 4");
   const auto digit = [](char c) -> std::uint32_t {
     if (c >= 'A' && c <= 'Z') return static_cast<std::uint32_t>(c - 'A');
     if (c >= 'a' && c <= 'z') return static_cast<std::uint32_t>(c - 'a' + 26);
     if (c >= '0' && c <= '9') return static_cast<std::uint32_t>(c - '0' + 52);
     if (c == '+') return 62;
     if (c == '/') return 63;
-    throw std::invalid_argument("base64 with another character");
+    throw std::invalid_argument("base64 with an invalid character");
   };
   std::size_t num_padding = 0;
   while (num_padding < 2 && num_padding < text.size() && text[text.size() - 1 - num_padding] == '=') ++num_padding;

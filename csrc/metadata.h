@@ -1,4 +1,4 @@
-// The metadata of a model file that recognition needs: the schema is that of asr/runtime/metadata.py.
+// The part of a model file's metadata that recognition needs; asr/runtime/metadata.py has the schema.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,12 @@
 
 namespace asr_stream {
 
-inline constexpr char kExportAgain[] = "get the file anew, or write it again with `asr export`";
+inline constexpr char kExportAgain[] = "get the file again, or write it again with `asr export`";
 
-// The metadata of a file of `asr export`. Errors: std::invalid_argument naming the entry and the way out.
+// The metadata of a file of `asr export`. Throws std::invalid_argument with the entry and what to do.
 class MetadataEntries {
  public:
-  // Checks that the file is of this model_type, `what` for errors, and its format_version one from 1 to `newest`.
+  // Checks model_type, and that format_version is between 1 and `newest`; `what` describes the file in errors.
   MetadataEntries(const std::map<std::string, std::string>& properties, const std::string& type, const char* what,
                   int newest);
 
@@ -23,7 +23,7 @@ class MetadataEntries {
   const std::string& text(const char* key) const;
   std::int64_t integer(const char* key, std::int64_t low, std::int64_t high) const;
   double real(const char* key, double low, double high) const;
-  std::vector<double> reals(const char* key) const;  // with commas between them
+  std::vector<double> reals(const char* key) const;  // separated by commas
   [[noreturn]] void throw_damaged(const char* key, const std::string& allowed) const;
 
  private:
@@ -34,12 +34,12 @@ class MetadataEntries {
   int version_ = 0;
 };
 
-// A tensor that the encoder keeps of a stream between two steps: the input `name`, zeros at the start of the stream,
-// then the output "new_" + name of the step before. A row of the metadata describes it: "state_keys float32 N,6,C,192".
+// A tensor that a stream carries between encoder steps: the input `name`, zeros at the start of the stream, then the
+// output "new_" + name of the previous step. A row of the metadata describes it: "state_keys float32 N,6,C,192".
 struct StateTensor {
-  static constexpr std::int64_t kBatch = -1, kLeftContext = -2;  // sizes that are free: "N" and "C" in the row
+  static constexpr std::int64_t kBatch = -1, kLeftContext = -2;  // dynamic sizes: "N" and "C" in the row
 
-  // std::invalid_argument unless it is a name of letters, digits and _, float32 or int64, and sizes, one of them N.
+  // Throws std::invalid_argument unless it is a name of letters, digits and _, float32 or int64, and sizes including N.
   explicit StateTensor(const std::string& row);
 
   std::vector<std::int64_t> shape(std::int64_t batch_size, std::int64_t left_context) const;
@@ -50,33 +50,33 @@ struct StateTensor {
   std::size_t batch_axis;
 };
 
-// The states that files had before they named them (version 4), for an encoder of this size.
+// The states of files before version 4, which do not name them, for an encoder of this size.
 std::vector<std::string> former_states(std::int64_t num_layers, std::int64_t dim);
 
 struct ModelMetadata {
-  // Checks every entry that is used, and that the front end is the one computed here (frontend/fbank.h).
-  // std::invalid_argument naming the entry and the way out.
+  // Checks every entry that is used, and that the front end is the one of frontend/fbank.h. Throws
+  // std::invalid_argument with the entry and what to do.
   explicit ModelMetadata(const std::map<std::string, std::string>& properties);
 
   std::vector<std::string> tokens;  // UTF-8 spelling of every token id; id 0 is the CTC blank, "▁" begins a word
-  std::vector<std::string> phones;  // names of the phones that it writes beside, see LmFusion; none: no phone head
+  std::vector<std::string> phones;  // names of its phones, see LmFusion; empty without a phone head
   std::int64_t dim;                 // of encoder_out
   std::vector<StateTensor> states;  // of the encoder
-  std::int64_t default_chunk_size;  // encoder frames, where no option names another
+  std::int64_t default_chunk_size;  // encoder frames, unless an option sets another
   std::int64_t default_left_context;
   double rescore_ctc_weight;
   std::string language;     // a BCP 47 code, such as "en" or "de-CH"; empty: not known
   Calibration calibration;
-  std::string decoder_onnx;  // the decoder's graph, an ONNX file; empty where the model has none
+  std::string decoder_onnx;  // the decoder's graph, an ONNX file; empty without a decoder
 
   std::int64_t vocab_size() const { return static_cast<std::int64_t>(tokens.size()); }
   std::int64_t num_phone_tokens() const {
     return phones.empty() ? 0 : static_cast<std::int64_t>(1 + 2 * phones.size());
   }
-  // Names of the encoder's inputs and outputs in their order.
+  // Names of the encoder's inputs and outputs, in order.
   std::vector<std::string> encoder_inputs() const;
   std::vector<std::string> encoder_outputs() const;
-  // The tokens as `words` takes them: those that are in no text are empty.
+  // The tokens in the form of `words`: those that are not part of text are empty.
   std::vector<std::string> output_symbols() const;
 };
 

@@ -9,8 +9,8 @@ namespace asr_stream {
 
 namespace {
 
-// The messages of onnx.proto that lead to a tensor, and two that are read for themselves. None contains itself, because
-// graphs in attributes are refused: the recursion below is at most seven deep.
+// The messages of onnx.proto that lead to a tensor, and two that are read for their own content. None contains itself,
+// because graphs in attributes are refused: the recursion below is at most seven deep.
 enum Message { kModel, kGraph, kTraining, kNode, kAttribute, kSparseTensor, kTensor, kOpset, kProperty, kOther };
 
 constexpr struct {
@@ -31,14 +31,14 @@ Message inside(Message message, std::uint64_t field) {
   return kOther;
 }
 
-// Control flow may run for ever, and functions that call functions grow exponentially when a runtime expands them, both
-// while the file is loaded. ONNX Runtime cannot be interrupted there.
+// Control flow may run forever, and a runtime expands nested functions exponentially, both while the file is loaded.
+// ONNX Runtime cannot be interrupted then.
 void refuse_code(Message message, std::uint64_t field) {
   if (message == kAttribute && (field == 6 || field == 11)) {
-    throw std::invalid_argument("a node of it runs a graph of its own (Loop, If, Scan), which no exported file does");
+    throw std::invalid_argument("one of its nodes contains a graph (Loop, If, Scan), which exported files never do");
   }
   if (message == kModel && field == 25) {
-    throw std::invalid_argument("it defines functions of its own, which no exported file does");
+    throw std::invalid_argument("it defines functions, which exported files never do");
   }
 }
 
@@ -46,7 +46,7 @@ constexpr const char* kChecksum = "checksum";
 
 struct Field {
   std::uint64_t number;
-  bool has_bytes;          // else it is a number
+  bool has_bytes;          // otherwise it is a number
   std::uint64_t value;     // of a varint
   std::size_t begin, end;  // of the bytes
 };
@@ -59,7 +59,7 @@ class ProtoReader {
     refuse_weights();
     read(kModel, 0, data_.size());
     if (protected_from_ != 0 && properties[kChecksum] != onnx_checksum(data_.substr(protected_from_))) {
-      throw std::invalid_argument("its checksum is another: some byte has changed since it was written");
+      throw std::invalid_argument("its checksum does not match: some byte has changed since it was written");
     }
     if (opsets_ == std::vector<std::uint64_t>{kOnnxOpset}) return;
     std::string found;
@@ -71,13 +71,13 @@ class ProtoReader {
   std::map<std::string, std::string> properties;
 
  private:
-  // A checkpoint is easily taken for a model. No ONNX file begins like one.
+  // A checkpoint is easily mistaken for a model. No ONNX file begins like one.
   void refuse_weights() const {
     const bool is_zip = data_.substr(0, 4) == "PK\x03\x04";
     if (!is_zip && (data_.size() < 10 || data_.substr(8, 2) != "{\"")) return;
     throw std::invalid_argument(std::string("it is ") + (is_zip ? "a zip file, as a checkpoint of a training is"
                                                                 : "a .safetensors file of weights") +
-                                ", which `asr export` makes a model of");
+                                ", which `asr export` converts to a model");
   }
 
   void read(Message message, std::size_t at, std::size_t end) {
@@ -111,9 +111,9 @@ class ProtoReader {
     const std::uint64_t tag = varint(at, end);
     Field field{tag >> 3, false, 0, at, at};
     const std::uint64_t kind = tag & 7;
-    // Beyond 32 bits a parser of fewer would see another field; 3 and 4 are groups, which onnx.proto has none of.
+    // Parsers with 32 bits would see another field; 3 and 4 are groups, which onnx.proto does not use.
     if (field.number == 0 || tag >> 32 || kind == 3 || kind == 4 || kind > 5) {
-      throw std::invalid_argument("byte " + std::to_string(start) + " begins no field");
+      throw std::invalid_argument("no valid field at byte " + std::to_string(start));
     }
     if (kind == 0) {
       field.value = varint(at, end);
@@ -130,7 +130,7 @@ class ProtoReader {
     return field;
   }
 
-  // Seven bits a byte, the lowest first.
+  // Seven bits per byte, lowest first.
   std::uint64_t varint(std::size_t& at, std::size_t end) const {
     std::uint64_t value = 0;
     for (int shift = 0; at < end && shift < 70; shift += 7) {
@@ -138,12 +138,12 @@ class ProtoReader {
       if (shift < 64) value |= static_cast<std::uint64_t>(byte & 127) << shift;
       if (byte < 128) return value;
     }
-    throw std::invalid_argument("byte " + std::to_string(at) + " belongs to no whole number");
+    throw std::invalid_argument("truncated varint at byte " + std::to_string(at));
   }
 
   std::string_view data_;
   std::vector<std::uint64_t> opsets_;
-  std::size_t protected_from_ = 0;  // by the checksum; 0: none
+  std::size_t protected_from_ = 0;  // by the checksum; 0 if there is none
 };
 
 }  // namespace

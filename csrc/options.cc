@@ -45,7 +45,7 @@ OptionValue to_value(const Option& option, double number) {
   return number;
 }
 
-// The number that stands for a value in asr_options; NaN: it is of another kind.
+// The number for a value in asr_options; NaN if it has another type.
 double to_number(const Option& option, const OptionValue& value) {
   if (option.type == OptionType::kFlag) {
     const bool* flag = std::get_if<bool>(&value);

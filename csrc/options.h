@@ -1,5 +1,5 @@
-// The options of recognition: one table, of which all else is made. Python, C and JavaScript set an option by its name;
-// the command line, its help and the docs loop over the rows.
+// The options of recognition: one table, from which everything else is generated. Python, C and JavaScript set an
+// option by its name; the command line, its help and the docs loop over the rows.
 //
 // A new option is a field at the end of asr_options, a row here, and its use; then `python -m asr.options --write`.
 // Assets of recognition (model, language model, hotwords, ...) are not options.
@@ -33,13 +33,13 @@ struct Option {
   const char* name;  // in Python, C, on the command line (with dashes) and in JavaScript (camelCase)
   std::variant<std::int32_t asr_options::*, double asr_options::*> field;
   OptionType type;
-  char bracket;  // '[': `low` itself is allowed, '(': it is not
+  char bracket;  // '[': `low` itself is allowed; '(': it is not
   double low;
   double high;
   double default_value;
   const char* doc;
   const char* choices = "";
-  bool of_model = false;  // the model file has a default; `default_value` is that of a file without one
+  bool of_model = false;  // the model file has a default; `default_value` is for a file without one
 };
 
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -55,63 +55,63 @@ inline constexpr Option kOptions[] = {
      "hypotheses)",
      "greedy, beam, rescore"},
     {"second_pass", &asr_options::second_pass, OptionType::kFlag, '[', 0, 1, 1,
-     "encode each utterance again, 5 s at a time and in three views, and take its final from that"},
+     "encode each utterance a second time, 5 s at a time and in three views, for its final"},
     {"beam_size", &asr_options::beam_size, OptionType::kInteger, '[', 1, 1024, 256,
      "hypotheses kept by the beam search"},
     {"num_rescored", &asr_options::num_rescored, OptionType::kInteger, '[', 1, 1024, 4,
-     "hypotheses that the attention decoder scores, which a final waits for"},
+     "hypotheses that the attention decoder scores; a final waits for it"},
     {"text", &asr_options::text, OptionType::kChoice, '[', 0, 1, ASR_TEXT_FORMATTED,
      "how words are shown: formatted (numbers in digits, case and punctuation; English only) or plain",
      "formatted, plain"},
-    // 10 makes 1 % more errors in the first pass, 12 no fewer, and takes a fifth more time in the search.
+    // 10 gives 1 % more errors in the first pass; 12 gives no fewer, and the search takes a fifth more time.
     {"beam_threshold", &asr_options::beam_threshold, OptionType::kNumber, '(', 0, 100, 11,
      "nats below the best hypothesis at which another one is dropped"},
     {"rescore_ctc_weight", &asr_options::rescore_ctc_weight, OptionType::kNumber, '[', 0, 1, 0.7,
-     "weight of the first pass in rescoring; the decoder has the rest", "", true},
+     "weight of the first pass in rescoring; the decoder's weight is the rest", "", true},
     {"lm_weight", &asr_options::lm_weight, OptionType::kNumber, '[', 0, 10, 0.9,
      "weight of the language model's log-probabilities", "", true},
     {"lm_word_bonus", &asr_options::lm_word_bonus, OptionType::kNumber, '[', -20, 20, -2.4,
-     "added for each word, with a language model", "", true},
+     "added for each word if there is a language model", "", true},
     {"lm_oov_penalty", &asr_options::lm_oov_penalty, OptionType::kNumber, '[', 0, 100, 8,
      "subtracted for each word outside the vocabulary of the language model", "", true},
     {"lm_prior_weight", &asr_options::lm_prior_weight, OptionType::kNumber, '[', 0, 2, 0.7,
-     "weight of the bigram log-probabilities of letters or phones, which are subtracted", "", true},
+     "weight of the bigram log-probabilities of tokens or phones, which are subtracted", "", true},
     {"hotword_boost", &asr_options::hotword_boost, OptionType::kNumber, '(', 0, 20, 0.75,
      "bonus in nats for each letter of a hotword"},
     {"unknown_cost", &asr_options::unknown_cost, OptionType::kNumber, '(', 0, 100, 1.5,
-     "cost in nats for each letter that becomes [unk], where phrases are given"},
+     "with phrases, cost in nats for each letter that becomes [unk]"},
     {"silence_after_speech_s", &asr_options::silence_after_speech_s, OptionType::kNumber, '(', 0, kInfinity, 2,
      "longest silence before an utterance ends; shorter if the sentence sounds complete; inf: silence never ends one"},
     {"min_silence_after_speech_s", &asr_options::min_silence_after_speech_s, OptionType::kNumber, '(', 0, kInfinity,
      0.5, "shortest such silence; set both equal for a fixed timeout"},
     {"silence_without_speech_s", &asr_options::silence_without_speech_s, OptionType::kNumber, '(', 0, kInfinity, 5,
      "silence before an utterance without any words ends"},
-    // It bounds what a stream keeps; the endpointer may go to 1.5 times.
+    // Limits the memory of a stream; the endpointer may exceed it up to 1.5 times.
     {"max_utterance_s", &asr_options::max_utterance_s, OptionType::kNumber, '(', 0, 120, 20,
      "a longer utterance ends at its next pause, or between two words"},
     {"max_alternatives", &asr_options::max_alternatives, OptionType::kInteger, '[', 0, 20, 0,
-     "other sentences in a final that the utterance may have been, the likeliest first"},
+     "maximum other hypotheses in a final, most likely first"},
     {"commands", &asr_options::commands, OptionType::kFlag, '[', 0, 1, 0,
      "obey spoken commands of dictation: comma, new line, all caps, scratch that, ..."},
     {"spelling", &asr_options::spelling, OptionType::kChoice, '[', 0, 2, ASR_SPELLING_AMERICAN,
-     "of formatted English text: american (color), british (colour), or mixed (as recognized)",
+     "spelling of formatted English text: american (color), british (colour), or mixed (as recognized)",
      "american, british, mixed"},
 };
 
 constexpr std::size_t kNumOptions = std::size(kOptions);
 
-constexpr std::size_t index_of_option(std::string_view name) {  // kNumOptions: there is none
+constexpr std::size_t index_of_option(std::string_view name) {  // kNumOptions if there is none
   std::size_t index = 0;
   while (index < kNumOptions && name != kOptions[index].name) ++index;
   return index;
 }
 
-constexpr const Option* find_option(std::string_view name) {  // nullptr: there is none
+constexpr const Option* find_option(std::string_view name) {  // nullptr if there is none
   const std::size_t index = index_of_option(name);
   return index < kNumOptions ? &kOptions[index] : nullptr;
 }
 
-// Without a test of a pointer, which is not a constant to GCC's undefined-behavior sanitizer.
+// Does not test a pointer, which GCC's undefined-behavior sanitizer does not accept in a constant.
 constexpr const Option& option(std::string_view name) {
   const std::size_t index = index_of_option(name);
   return index < kNumOptions ? kOptions[index]
@@ -129,15 +129,15 @@ struct Options : asr_options {
 
 using OptionValue = std::variant<bool, double, std::string_view>;  // of a flag, of a number, of a choice
 
-// All that is wrong is a std::invalid_argument, which names the option, the value and what is allowed.
+// Errors are std::invalid_argument with the option, the value and the allowed values.
 void set(asr_options& options, std::string_view name, const OptionValue& value);
 // Parses `text` as a value of this option: a number, "true" or "false", a choice.
 OptionValue parse(const Option& option, std::string_view text);
 OptionValue get(const asr_options& options, const Option& option);
-// Whether its value is left to the model file.
+// Whether the option has the model file's value.
 bool is_unset(const asr_options& options, const Option& option);
 void check(const asr_options& options);
-// Values of a model file for the options that are left to it: sizes in encoder frames.
+// A model file's values for such options; sizes in encoder frames.
 struct ModelDefaults {
   std::int64_t chunk_size, left_context;
   double rescore_ctc_weight;
@@ -154,7 +154,7 @@ std::string allowed(const Option& option);
 std::string interval(const Option& option);  // "(0, 20]"
 bool is_allowed(const Option& option, double value);
 void check_option(std::string_view name, double value);
-// Its default value, of a choice its name.
+// The default value; for a choice its name.
 OptionValue default_of(const Option& option);
 
 }  // namespace asr_stream

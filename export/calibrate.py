@@ -62,7 +62,7 @@ def calibrate(path: str | Path, numbers: Mapping[str, Sequence[float]], language
     try:
         properties = replace(model.metadata, **changes).to_properties()  # type: ignore[arg-type]
     except MetadataError as error:
-        raise ValueError(str(error).split(": get the file anew")[0]) from error
+        raise ValueError(str(error).split(": get the file again")[0]) from error
     proto = onnx.load(path)
     kept = {entry.key: entry.value for entry in proto.metadata_props if entry.key != "checksum"}
     onnx.helper.set_model_props(proto, kept | properties)

@@ -1,6 +1,6 @@
 // The C API: exceptions become status codes, C++ values become those of asr_stream.h.
 
-// The core's namespace has the name of the C type, which is therefore called otherwise in this file.
+// The core's namespace has the name of the C type, which therefore has another name in this file.
 #define asr_stream asr_stream_handle
 #include <asr_stream/asr_stream.h>
 #undef asr_stream
@@ -44,7 +44,7 @@ struct asr_stream_handle {
   ModelStream stream;
   ExclusiveUse use;
   std::string error;
-  asr_stream::EventView event;  // that was taken last
+  asr_stream::EventView event;  // the last one taken
 };
 
 namespace {
@@ -55,7 +55,7 @@ bool is(const std::exception& error) {
 }
 
 asr_status status_of(const std::exception& error) {
-  // A length_error is a size beyond what a container can have.
+  // A length_error is a size that no container can have.
   if (is<std::bad_alloc>(error) || is<std::length_error>(error)) return ASR_OUT_OF_MEMORY;
   if (is<asr_stream::FileError>(error)) return ASR_FILE_UNREADABLE;
   if (is<asr_stream::DamagedFileError>(error)) return ASR_FILE_DAMAGED;
@@ -65,7 +65,7 @@ asr_status status_of(const std::exception& error) {
   return is<std::invalid_argument>(error) ? ASR_INVALID_ARGUMENT : ASR_FAILED;
 }
 
-// Where there is no memory for a message, the status alone remains.
+// If there is no memory for a message, only the status remains.
 template <typename Action>
 asr_status guarded(std::string& text, Action action) noexcept {
   try {
@@ -89,14 +89,14 @@ asr_status guarded(std::string& text, Action action) noexcept {
 asr_status set_error(asr_status status, const std::string& text, char* error, size_t error_size) noexcept {
   if (error && error_size) {
     size_t length = std::min(text.size(), error_size - 1);
-    while (length && length < text.size() && (text[length] & 0xc0) == 0x80) --length;  // no half of a character
+    while (length && length < text.size() && (text[length] & 0xc0) == 0x80) --length;  // not half of a character
     std::memcpy(error, text.data(), length);
     error[length] = '\0';
   }
   return status;
 }
 
-// As much of the app's struct as it knows, the rest as it is by default.
+// The members of the app's struct that it has; the others have their defaults.
 template <typename Struct>
 Struct read_options(const Struct* given, void (*init)(Struct*, size_t), const char* name) {
   Struct options;
@@ -126,7 +126,7 @@ const void* not_null(const void* pointer, const char* name) {
   return pointer;
 }
 
-// The bytes of a file that is given by its path or as such, or is not; `what` it is and who writes it, for errors.
+// The bytes of an optional file, given by its path or directly; `what` and its writer are for errors.
 void read_source(const std::string& option, const char* path, const void* data, size_t size, const char* what,
                  const char* writer, std::string& bytes, std::string& name) {
   if (path && data) {

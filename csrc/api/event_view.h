@@ -1,5 +1,5 @@
-// An event as the C API shows it: structs that point into it. Included after asr_stream.h, whose type asr_stream is
-// called otherwise there.
+// An event in the form of the C API: structs that point into it. Included after asr_stream.h, whose type asr_stream has
+// another name there.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace asr_stream {
 // Valid until it is set again.
 class EventView {
  public:
-  // The next event; none: null.
+  // The next event, or null.
   const asr_event* set(std::optional<Event> event) {
     event_ = std::move(event);
     if (!event_) return nullptr;

@@ -1,4 +1,4 @@
-// Errors outside the core, each kind with its own status at the C API. Texts are sentences for people.
+// Errors outside of the core; each kind has its own status in the C API. Their texts are sentences for people.
 #pragma once
 
 #include <stdexcept>
@@ -18,11 +18,11 @@ struct OnnxRuntimeError : std::runtime_error {  // ONNX Runtime is missing, or t
   using std::runtime_error::runtime_error;
 };
 
-struct NotInitialized : std::invalid_argument {  // an options struct that its _init has not filled in
+struct NotInitialized : std::invalid_argument {  // an options struct without its _init
   using std::invalid_argument::invalid_argument;
 };
 
-// What `use` of a file returns; its Error becomes a DamagedFileError that begins with `what`.
+// Returns the result of `use`; its Error becomes a DamagedFileError that begins with `what`.
 template <typename Error = std::invalid_argument, typename Use>
 auto undamaged(const std::string& what, Use use) {
   try {

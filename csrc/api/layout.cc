@@ -1,6 +1,6 @@
 #include "api/layout.h"
 
-// The core's namespace has the name of the C type, which is therefore called otherwise in this file.
+// The core's namespace has the name of the C type, which therefore has another name in this file.
 #define asr_stream asr_stream_handle
 #include <asr_stream/asr_stream.h>
 #undef asr_stream

@@ -1,4 +1,4 @@
-// Where the members of asr_stream.h's structs lie, for bindings that were compiled apart from the library.
+// The layout of asr_stream.h's structs, for bindings that are compiled separately from the library.
 #pragma once
 
 #include <cstddef>

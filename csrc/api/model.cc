@@ -25,7 +25,7 @@ std::map<std::string, std::string> properties_of(std::string_view onnx, const st
   }
 }
 
-// The properties of every model, for files that do not state them.
+// Properties of every model, for files that do not state them.
 void add_derived(std::map<std::string, std::string>& properties, const ModelMetadata& metadata) {
   const std::vector<std::string> texts = token_texts(metadata.output_symbols());
   const bool letters = std::all_of(texts.begin(), texts.end(), [](const std::string& text) {
@@ -54,7 +54,7 @@ std::vector<std::string> names_of(const char* const (&names)[N]) {
 
 constexpr std::size_t kNumInputs = std::size(kEncoderInputs), kNumOutputs = std::size(kEncoderOutputs);
 
-// Whether a graph declares these sizes; what it leaves free is below 0.
+// Whether a graph declares these sizes; its dynamic sizes are below 0.
 bool same_sizes(const Shape& declared, const Shape& wanted) {
   const auto same = [](std::int64_t a, std::int64_t b) { return a == b || (a < 0 && b < 0); };
   return std::equal(declared.begin(), declared.end(), wanted.begin(), wanted.end(), same);
@@ -70,7 +70,7 @@ Model::Model(std::string_view onnx, const std::string& name, ModelOptions option
       lm_(lm_of(options_)),
       runtime_(OnnxRuntime::load(options_.onnxruntime_path)),
       encoder_(runtime_, onnx, name, options_.num_threads, metadata_.encoder_inputs(), metadata_.encoder_outputs()) {
-  properties_.erase("decoder_onnx");  // as large as all else; the metadata has it
+  properties_.erase("decoder_onnx");  // as large as everything else; the metadata has it
   add_derived(properties_, metadata_);
   options_.lm = std::string();          // lm_ has a copy
   if (!options_.punctuation.empty()) {
@@ -84,8 +84,8 @@ Model::Model(std::string_view onnx, const std::string& name, ModelOptions option
     options_.neural_lm = std::string();
   }
   check_shapes();
-  fusion(Options(), true, std::nullopt);  // its lexicon takes most of a second
-  // The first run of a graph takes several times as long: better now than with the first words.
+  fusion(Options(), true, std::nullopt);  // building its lexicon takes most of a second
+  // The first run of a graph takes several times as long and should not delay the first words.
   Cache cache = new_cache(1);
   const EncoderStep silence{0, true, true, std::vector<float>(7 * kNumBins), 7, 7};
   undamaged<std::runtime_error>(name + " is damaged: its graph cannot be run", [&] { step(silence, cache); });
@@ -190,7 +190,7 @@ void Model::open_decoder() const {
     throw std::invalid_argument("the model has no decoder to rescore with: use search beam, or export it again");
   }
   const std::string name = "the decoder in " + name_;
-  properties_of(metadata_.decoder_onnx, name);  // one file, too
+  properties_of(metadata_.decoder_onnx, name);  // it is a file, too
   decoder_ = std::make_unique<const Session>(runtime_, metadata_.decoder_onnx, name, options_.num_threads,
                                              names_of(kDecoderInputs), names_of(kDecoderOutputs));
 }

@@ -1,6 +1,6 @@
-// A model file, opened: the step function, the decoder's scores, and the language model beside them.
+// An open model file: the step function, the decoder's scores, and the language models next to it.
 //
-// Imitates asr/runtime/onnx_model.py. It holds weights only; what a stream remembers is the cache it passes in.
+// The counterpart of asr/runtime/onnx_model.py. It holds only weights; a stream passes its cache in.
 #pragma once
 
 #include <cstdint>
@@ -27,44 +27,44 @@ struct ModelOptions {
   std::string onnxruntime_path;
   std::string lm;       // bytes of a language model; empty: none
   std::string lm_name;  // for errors
-  std::string punctuation, punctuation_name;  // the same of the network for case and punctuation
-  std::string neural_lm, neural_lm_name;      // and of the neural language model
+  std::string punctuation, punctuation_name;  // the same for the punctuation network
+  std::string neural_lm, neural_lm_name;      // the same for the neural language model
   std::int32_t num_threads = 1;
   std::function<void(bool is_error, const char* text)> log;
 };
 
-// Everything a stream remembers of its past: a tensor for each of the model's states. A value.
+// The state of a stream: a tensor for each of the model's states. A value.
 using Cache = std::vector<Tensor>;
 
 // Immutable; any number of threads may call it at once.
 class Model {
  public:
-  // onnx: the bytes of a file called `name`, needed during the call only. DamagedFileError, OnnxRuntimeError;
+  // onnx: the bytes of the file `name`, needed only during the call. Throws DamagedFileError, OnnxRuntimeError, and
   // std::invalid_argument for an option.
   Model(std::string_view onnx, const std::string& name, ModelOptions options);
 
   Cache new_cache(std::int64_t left_context) const;  // before the first chunk
 
-  // One chunk; `cache` moves on. The result: log_probs (c, vocab_size), encoder_out (c, dim) and, of a model with
-  // phones, phone_log_probs (c, num_phone_tokens), in the memory of `outputs`.
+  // Encodes one chunk and updates `cache`. Returns log_probs (c, vocab_size), encoder_out (c, dim) and, for a model
+  // with phones, phone_log_probs (c, num_phone_tokens), in the memory of `outputs`.
   struct Step {
     std::vector<Tensor> outputs;
     Rows log_probs, encoder_out, phone_log_probs;
   };
   Step step(const EncoderStep& step, Cache& cache) const;
 
-  // Log-probabilities (N,) that the decoder gives to whole sentences, their end included.
+  // Log-probabilities (N,) of whole sentences including their end, from the decoder.
   std::vector<float> score(const DecoderScoring& scoring) const;
 
-  // Opens the decoder, which greedy and beam search never need. std::invalid_argument where the model has none.
+  // Opens the decoder, which greedy and beam search do not need. Throws std::invalid_argument if there is none.
   void open_decoder() const;
 
-  const PunctuationModel* punctuation() const noexcept { return punctuation_.get(); }  // null: none
+  const PunctuationModel* punctuation() const noexcept { return punctuation_.get(); }  // may be null
   const NeuralLmModel* neural_lm() const noexcept { return neural_lm_.get(); }
 
   const ModelMetadata& metadata() const noexcept { return metadata_; }
   const std::map<std::string, std::string>& properties() const noexcept { return properties_; }
-  // With the language model, unless !use_lm, and with hotwords, if any; null: neither.
+  // With the language model, unless !use_lm, and with any hotwords; null if there are neither.
   std::shared_ptr<const LmFusion> fusion(const Options& options, bool use_lm,
                                          const std::optional<std::string>& hotwords) const;
   void log(bool is_error, const std::string& text) const;
@@ -78,7 +78,7 @@ class Model {
   ModelMetadata metadata_;
   std::shared_ptr<const NgramLm> lm_;  // or null
   mutable std::mutex fusion_mutex_;
-  mutable LmFusionOptions fusion_weights_;  // of `fusion_`, the last one without hotwords, or null
+  mutable LmFusionOptions fusion_weights_;  // weights of `fusion_`, the last one without hotwords; both may be null
   mutable std::shared_ptr<const LmFusion> fusion_;
   const OnnxRuntime& runtime_;
   Session encoder_;
@@ -88,7 +88,7 @@ class Model {
   mutable std::unique_ptr<const Session> decoder_;
 };
 
-// All bytes of a file. FileError.
+// All bytes of a file. Throws FileError.
 std::string read_file(const std::string& path);
 
 }  // namespace asr_stream

@@ -40,7 +40,7 @@ ModelStream::ModelStream(std::shared_ptr<const Model> model, std::int32_t sample
 
 template <typename Sample>
 void ModelStream::accept(const Sample* samples, std::size_t count) {
-  do {  // in seconds, so that the stream has to copy little of what waits
+  do {  // in seconds, so that the stream copies little of what it queues
     const std::size_t piece = std::min(count, static_cast<std::size_t>(sample_rate_));
     stream_.accept(samples, piece, sample_rate_);
     work();
@@ -83,7 +83,7 @@ std::optional<Event> ModelStream::next_event() {
   return event;
 }
 
-// A run of the network; when it fails, so does the stream.
+// Runs a network; if it fails, the stream fails.
 template <typename Action>
 void ModelStream::run(Action action) {
   try {
@@ -103,7 +103,7 @@ void ModelStream::work() {
 
 void ModelStream::answer(const Work& work) {
   if (const auto* step = std::get_if<EncoderStep>(&work)) {
-    if (num_changes_ < stream_.num_changes()) {  // until then the utterance under way is worked on
+    if (num_changes_ < stream_.num_changes()) {  // before that, the current utterance is still processed
       num_changes_ = stream_.num_changes();
       left_context_ms_ = next_left_context_ms_;
     }
@@ -119,7 +119,7 @@ void ModelStream::answer(const Work& work) {
     PunctuationModel::Answer answer;
     try {
       answer = model_->punctuation()->run(*units);
-    } catch (const std::runtime_error& error) {  // which costs case and punctuation, not the words
+    } catch (const std::runtime_error& error) {  // case and punctuation are missing, but not the words
       stream_.not_punctuated(error.what());
       return;
     }

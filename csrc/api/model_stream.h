@@ -1,4 +1,4 @@
-// A stream over a model: the core's stream (csrc/stream.h), its caches, and the network runs that it asks for.
+// A stream over a model: the core's stream (csrc/stream.h), its caches, and the networks' runs that it asks for.
 #pragma once
 
 #include <array>
@@ -16,13 +16,13 @@ namespace asr_stream {
 
 // The assets of a stream besides the model.
 struct StreamAssets : Lists {
-  bool use_lm = true;  // of the model
+  bool use_lm = true;  // the model's language model
 };
 
-// For one thread at a time. Errors are those of `Stream`.
+// For one thread at a time. Throws the errors of `Stream`.
 class ModelStream {
  public:
-  // std::invalid_argument for an option outside its range, or one that the model cannot serve.
+  // Throws std::invalid_argument for an option out of range, or one that the model does not support.
   ModelStream(std::shared_ptr<const Model> model, std::int32_t sample_rate, const Options& options,
               const StreamAssets& assets);
 
@@ -47,7 +47,7 @@ class ModelStream {
   std::shared_ptr<const Model> model_;
   std::int32_t sample_rate_;   // of accept and gap
   std::int32_t left_context_ms_;
-  std::int32_t next_left_context_ms_;  // from the next change of options
+  std::int32_t next_left_context_ms_;  // since the next change of options
   std::int64_t num_changes_ = 0;
   std::shared_ptr<const SegmentOptions> options_;  // as last given
   Stream stream_;

@@ -1,6 +1,6 @@
-// The neural language model, opened.
+// An open neural language model.
 //
-// Imitates asr/runtime/neural_lm.py.
+// The counterpart of asr/runtime/neural_lm.py.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace asr_stream {
 // Immutable; any number of threads may call it at once.
 class NeuralLmModel {
  public:
-  // onnx: the bytes of a file called `name`, needed during the call only. DamagedFileError, OnnxRuntimeError.
+  // onnx: the bytes of the file `name`, needed only during the call. Throws DamagedFileError, OnnxRuntimeError.
   NeuralLmModel(const OnnxRuntime& runtime, std::string_view onnx, const std::string& name, int num_threads);
 
   std::vector<float> score(const PieceTree& tree) const;  // (num_nodes,)

@@ -25,7 +25,7 @@ namespace asr_stream {
 
 namespace {
 
-// A library is never closed: others in the process may have come to rely on it, and threads of its own may live.
+// A library is never closed: others in the process may use it, and its own threads may still run.
 const ort::ApiBase* open_library(const std::string& path, std::string& reason) {
   using GetApiBase = const ort::ApiBase*(ASR_ORT_CALL*)();
 #if defined(_WIN32)
@@ -59,7 +59,7 @@ std::vector<std::string> usual_names() {
 
 void ASR_ORT_CALL drop_message(void*, ort::LoggingLevel, const char*, const char*, const char*, const char*) {}
 
-// One line of it, without the place in ONNX Runtime's sources ("/.../file.cc:12 void name(arguments) ") before it.
+// The first line of a message, without the source location ("/.../file.cc:12 void name(arguments) ") before it.
 std::string reason_in(std::string_view text) {
   text = text.substr(0, text.find_first_of("\r\n"));
   if (text.substr(0, 1) == "/" && text.find(':') < text.find('(')) {
@@ -116,7 +116,7 @@ const OnnxRuntime& OnnxRuntime::load(const std::string& path) {
 
 OnnxRuntime::OnnxRuntime(const ort::Api* api, std::string description)
     : api_(api), description_(std::move(description)) {
-  // There is one environment in a process, whoever made it first; it is shared, and made to keep silent if it is ours.
+  // A process has one environment, which is shared; if we create it, it logs nothing.
   check(api_->CreateEnvWithCustomLogger(&drop_message, nullptr, ort::kLogFatal, "asr_stream", &env_));
   check(api_->GetAllocatorWithDefaultOptions(&allocator_));
   check(api_->CreateCpuMemoryInfo(ort::kDeviceAllocator, ort::kDefaultMemory, &memory_));
@@ -147,7 +147,7 @@ template <typename T>
 Tensor Tensor::view(const OnnxRuntime& runtime, const std::vector<T>& data, const Shape& shape) {
   constexpr ort::ElementType type = std::is_same_v<T, float> ? ort::kFloat : ort::kInt64;
   ort::Value* value = nullptr;
-  auto* elements = const_cast<T*>(data.data());  // an input is not written to
+  auto* elements = const_cast<T*>(data.data());  // inputs are not written to
   runtime.check(runtime.api().CreateTensorWithDataAsOrtValue(runtime.memory(), elements, data.size() * sizeof(T),
                                                              shape.data(), shape.size(), type, &value));
   return Tensor(runtime, value);
@@ -211,7 +211,7 @@ Session::Session(const OnnxRuntime& runtime, std::string_view onnx, const std::s
   const bool gives = found_outputs.size() >= output_names_.size() &&
                      std::equal(output_names_.begin(), output_names_.end(), found_outputs.begin());
   if (found_inputs != input_names_ || !gives) {
-    throw DamagedFileError(name + " is no model of asr-stream: its graph takes " + join(found_inputs) + " and gives " +
+    throw DamagedFileError(name + " is not an asr-stream model: its graph takes " + join(found_inputs) + " and gives " +
                            join(found_outputs) + "; `asr export` writes one");
   }
 }
@@ -224,9 +224,9 @@ void Session::open(std::string_view onnx, int num_threads) {
   runtime_.check(api.SetIntraOpNumThreads(options, num_threads));
   runtime_.check(api.SetInterOpNumThreads(options, 1));
   runtime_.check(api.SetSessionLogSeverityLevel(options, ort::kLogFatal));
-  // It takes one block for each run, as long as the utterance: blocks of many lengths leave gaps, 10 MB in an hour.
+  // An arena would allocate a block per run, as long as the utterance: many sizes leave gaps, 10 MB in an hour.
   runtime_.check(api.DisableMemPattern(options));
-  // Threads that wait for the next chunk must sleep, or a live process burns its cores in between.
+  // Threads that wait for the next chunk must sleep, otherwise a live process keeps its cores busy.
   runtime_.check(api.AddSessionConfigEntry(options, "session.intra_op.allow_spinning", "0"));
   runtime_.check(api.AddSessionConfigEntry(options, "session.inter_op.allow_spinning", "0"));
   ort::Session* session = nullptr;
@@ -267,7 +267,7 @@ Shape Session::shape(std::size_t index, bool input) const {
   runtime_.check((input ? api.SessionGetInputTypeInfo : api.SessionGetOutputTypeInfo)(session_.get(), index, &type));
   const ort::Owned<ort::TypeInfo> guard(type, api.ReleaseTypeInfo);
   const ort::TensorInfo* info = nullptr;
-  runtime_.check(api.CastTypeInfoToTensorInfo(type, &info));  // of the type's own
+  runtime_.check(api.CastTypeInfoToTensorInfo(type, &info));  // owned by `type`
   return info ? describe(runtime_, info).shape : Shape{};
 }
 

@@ -11,20 +11,20 @@
 
 namespace asr_stream {
 
-// The library, loaded once and for good. Immutable, for any number of threads.
+// The library, loaded once and never closed. Immutable, for any number of threads.
 class OnnxRuntime {
  public:
-  // path: of the library's file; "": that of the environment variable ASR_STREAM_ONNXRUNTIME, or else the usual names.
-  // OnnxRuntimeError where there is none, or one that is too old.
+  // path: the library's file; "": the file in the environment variable ASR_STREAM_ONNXRUNTIME, or else the usual names.
+  // Throws OnnxRuntimeError if there is none, or if it is too old.
   static const OnnxRuntime& load(const std::string& path);
 
-  const std::string& description() const noexcept { return description_; }  // its version, and where it came from
+  const std::string& description() const noexcept { return description_; }  // its version and file
   const ort::Api& api() const noexcept { return *api_; }
   const ort::Env* env() const noexcept { return env_; }
   ort::Allocator* allocator() const noexcept { return allocator_; }
   const ort::MemoryInfo* memory() const noexcept { return memory_; }
 
-  // Throws the error of a status; bad_alloc for a lack of memory.
+  // Throws the error of a status; std::bad_alloc for a lack of memory.
   void check(ort::Status* status) const;
 
  private:
@@ -39,7 +39,7 @@ class OnnxRuntime {
 
 using Shape = std::vector<std::int64_t>;
 
-// An array in memory of ONNX Runtime's, or a view of the caller's. Move-only; a default one is empty.
+// An array in ONNX Runtime's memory, or a view of the caller's. Move-only; empty by default.
 class Tensor {
  public:
   Tensor() = default;
@@ -51,7 +51,7 @@ class Tensor {
   template <typename T>  // float or std::int64_t
   static Tensor view(const OnnxRuntime& runtime, const std::vector<T>& data, const Shape& shape);
 
-  // The elements; std::runtime_error unless they are float32 of this shape.
+  // The elements. Throws std::runtime_error unless they are float32 of this shape.
   const float* floats(const Shape& shape, const char* what) const;
 
   const ort::Value* get() const noexcept { return value_.get(); }
@@ -64,8 +64,8 @@ class Tensor {
 // A graph, ready to run. Immutable, for any number of threads.
 class Session {
  public:
-  // onnx: the file. Checks that these are all that it must be given and the first that it gives. DamagedFileError,
-  // which calls it `name`.
+  // onnx: the file. Checks that the graph needs exactly these inputs and that its first outputs are these. Throws
+  // DamagedFileError, with `name`.
   Session(const OnnxRuntime& runtime, std::string_view onnx, const std::string& name, int num_threads,
           std::vector<std::string> inputs, std::vector<std::string> outputs);
 

@@ -1,10 +1,10 @@
 // The part of ONNX Runtime's C ABI that is used here.
 //
-// Its functions are reached through a table of pointers. A published version of that table never changes: later ones
-// append to it, and a library gives out the table of every version before its own. So a few members and their places
-// are all that has to be known, and this library builds without ONNX Runtime's headers and runs with any release
-// since 1.5, whose table (version 5) is the first with all that is needed. The places are those that ONNX Runtime
-// itself asserts: 101 is the last of version 1, 126 of version 4, 149 of version 5.
+// ONNX Runtime returns its functions as a table of pointers. A published version of the table never changes: later ones
+// append to it, and a library provides the tables of all versions before its own. So it suffices to declare the needed
+// members and their indexes. This library builds without ONNX Runtime's headers and runs with any release since 1.5,
+// whose table (version 5) is the first with all needed members. ONNX Runtime itself asserts these indexes: 101 is the
+// last of version 1, 126 of version 4, 149 of version 5.
 #pragma once
 
 #include <cstddef>

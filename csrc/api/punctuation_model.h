@@ -1,6 +1,6 @@
-// The network for case and punctuation, opened.
+// An open punctuation network.
 //
-// Imitates asr/runtime/punctuation.py.
+// The counterpart of asr/runtime/punctuation.py.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace asr_stream {
 // Immutable; any number of threads may call it at once.
 class PunctuationModel {
  public:
-  // onnx: the bytes of a file called `name`, needed during the call only. DamagedFileError, OnnxRuntimeError.
+  // onnx: the bytes of the file `name`, needed only during the call. Throws DamagedFileError, OnnxRuntimeError.
   PunctuationModel(const OnnxRuntime& runtime, std::string_view onnx, const std::string& name, int num_threads);
 
   struct Answer {

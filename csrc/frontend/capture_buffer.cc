@@ -34,7 +34,7 @@ std::uint64_t LossMeter::lost(std::int64_t elapsed_ns, std::int64_t num_samples,
     last_loss_ns_ = elapsed_ns;
     return static_cast<std::uint64_t>(lag - usual);
   }
-  // The callback that reported it may have been late: the audio after it seems early, so its lag does not count.
+  // The callback that reported it may have been late: then the audio after it seems early, so its lag does not count.
   if (elapsed_ns - last_loss_ns_ < kSettleNs) return 0;
   if (elapsed_ns - lately_since_ns_ > kLatelyNs) {
     earlier_least_lag_ = std::exchange(least_lag_, lag);

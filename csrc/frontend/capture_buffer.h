@@ -23,14 +23,14 @@ typedef int (*PortAudioCallback)(const void* input, void* output, unsigned long 
 // compared with the time elapsed since the first callback, minus the usual lag.
 class LossMeter {
  public:
-  // At every callback, `elapsed_ns` after the first, with the samples accounted for by then, those of this callback
-  // included. Returns how many were lost before them: 0 unless `overflow`, and for less than 100 ms, which may be the
-  // scheduler's and is not worth a gap. What it returns counts as accounted for at the next callback.
+  // Called at every callback, `elapsed_ns` after the first, with the samples accounted for by then, including those of
+  // this callback. Returns how many were lost before them: 0 unless `overflow`, and 0 for less than 100 ms, which may
+  // be scheduling delay. The result counts as accounted for at the next callback.
   std::uint64_t lost(std::int64_t elapsed_ns, std::int64_t num_samples, bool overflow, int sample_rate) noexcept;
 
  private:
-  // The least lag of the audio behind the clock, in samples: of the current period, and of the one before. The clocks
-  // of device and host drift apart, so the usual lag is estimated anew in each period.
+  // The smallest lag of the audio relative to the clock, in samples, in the current period and the one before. The
+  // clocks of device and host drift apart, so the usual lag is estimated again in each period.
   std::int64_t least_lag_ = std::numeric_limits<std::int64_t>::max();
   std::int64_t earlier_least_lag_ = std::numeric_limits<std::int64_t>::max();
   std::int64_t lately_since_ns_ = 0;
@@ -49,8 +49,8 @@ class CaptureBuffer {
     void* user_data;
   };
 
-  // The callback stores channel `channel` of `num_channels` interleaved ones, of `sample_rate` Hz. Where the host
-  // reports lost audio, the ring gets a gap of the length that LossMeter estimates. std::invalid_argument when
+  // The callback stores channel `channel` of `num_channels` interleaved ones, at `sample_rate` Hz. If the host reports
+  // lost audio, the ring gets a gap with the length that LossMeter estimates. Throws std::invalid_argument if
   // `num_channels` is outside [1, 1024], `channel` outside [0, num_channels) or `sample_rate` not positive.
   Callback callback(int channel, int num_channels, int sample_rate);
 

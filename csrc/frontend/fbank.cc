@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kPi = 3.14159265358979323846;
 constexpr double kPreemphasis = 0.97;
-constexpr std::size_t kBlock = 4096;  // samples taken in at a time, so that a long push needs no long copy
+constexpr std::size_t kBlock = 4096;  // samples processed at a time, so that a long push needs no long copy
 
 const FbankOptions& checked(const FbankOptions& options) {
   const auto fail = [](const std::string& what) { throw std::invalid_argument(what); };
@@ -39,7 +39,7 @@ int fft_size_for(int window_size) {
   return size;
 }
 
-// Sums in 16 fixed lanes: the compiler may vectorise it, and the order of additions is the same everywhere.
+// Sums in 16 fixed lanes: the compiler may vectorize it, and the order of additions is the same everywhere.
 ASR_STREAM_MULTIVERSION
 double sum(const float* x, int count) {
   constexpr int kLanes = 16;
@@ -58,7 +58,7 @@ double sum(const float* x, int count) {
 ASR_STREAM_MULTIVERSION
 void remove_mean_and_window(const float* ASR_STREAM_RESTRICT x, double mean,
                             const double* ASR_STREAM_RESTRICT window, int count, double* ASR_STREAM_RESTRICT out) {
-  // Kaldi takes the first sample as its own predecessor.
+  // Kaldi uses the first sample as its own predecessor.
   const double first = x[0] - mean;
   out[0] = (first - kPreemphasis * first) * window[0];
   for (int i = 1; i < count; ++i) out[i] = ((x[i] - mean) - kPreemphasis * (x[i - 1] - mean)) * window[i];
@@ -134,8 +134,8 @@ void Fbank::compute_ready_frames() {
       compute_edge_frame();
     }
   }
-  // What the next frame needs stays. At the end of the audio its reflection reaches back window/2 samples, which is
-  // less than the window - shift samples that are always held.
+  // The samples of the next frame are kept. At the end of the audio its reflection reaches back window/2 samples, which
+  // is less than the window - shift samples that are always kept.
   const std::int64_t needed = std::max<std::int64_t>(0, frame_start(num_frames_));
   if (needed > samples_begin_) {
     samples_.erase(samples_.begin(), samples_.begin() + (needed - samples_begin_));
@@ -151,7 +151,7 @@ void Fbank::input_finished() {
   samples_ = {};
 }
 
-// A frame whose window reaches outside the audio, which is reflected there: sample -1 is sample 0.
+// A frame whose window extends beyond the audio, which is reflected there: sample -1 is sample 0.
 void Fbank::compute_edge_frame() {
   std::vector<float> edge;
   const std::int64_t start = frame_start(num_frames_);
@@ -197,7 +197,7 @@ void Fbank::discard_frames(std::int64_t before) {
                                 std::to_string(num_frames_) + ", got " + std::to_string(before));
   }
   first_frame_ = std::max(first_frame_, before);
-  // Moving the rest down costs its length: wait until as much is dead as alive.
+  // Moving the rest costs its length, so wait until at least half is unused.
   if (first_frame_ - features_begin_ >= num_frames_ - first_frame_) {
     features_.erase(features_.begin(),
                     features_.begin() + (first_frame_ - features_begin_) * static_cast<std::ptrdiff_t>(num_bins()));

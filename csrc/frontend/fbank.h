@@ -1,13 +1,13 @@
 // Streaming Kaldi-compatible log-mel filterbank.
 //
-// Definition: torchaudio.compliance.kaldi.fbank with 25 ms frames every 10 ms, povey window, pre-emphasis 0.97,
-// the mean of each frame removed, snip_edges=False, dither 0, power spectrum, no energy, and the natural logarithm
-// floored at float epsilon. Samples are in [-1, 1]. A frame is a function of its own samples only, so features do
-// not depend, to the bit, on how the audio is cut into pushes.
+// Definition: torchaudio.compliance.kaldi.fbank with 25 ms frames every 10 ms, povey window, pre-emphasis 0.97, the
+// mean of each frame removed, snip_edges=False, dither 0, power spectrum, no energy, and the natural logarithm with
+// float epsilon as floor. Samples are in [-1, 1]. A frame depends only on its own samples, so features are
+// bit-identical for any split of the audio into pushes.
 //
-// Frame i covers samples [i * shift - pad, i * shift - pad + window), pad = window/2 - shift/2. Samples outside the
-// audio are reflected at its edges, repeatedly when it is shorter than the overhang (torchaudio refuses audio
-// shorter than a window; this is Kaldi's rule). There are (num_samples + shift/2) / shift frames.
+// Frame i covers samples [i * shift - pad, i * shift - pad + window), pad = window/2 - shift/2. Samples outside of the
+// audio are reflected at its edges, repeatedly if it is very short (Kaldi's rule; torchaudio refuses audio shorter than
+// a window). There are (num_samples + shift/2) / shift frames.
 #pragma once
 
 #include <cstddef>
@@ -26,37 +26,37 @@ struct FbankOptions {
   double high_freq = 7600.0;  // Hz, at most half the sample rate
 };
 
-// Samples in ±1: int16 is scaled by 1/32768. What is not finite, or beyond Fbank::kMaxMagnitude, becomes 0; returns
-// how many samples that were.
+// Samples in ±1: int16 is scaled by 1/32768. Values that are not finite, or beyond Fbank::kMaxMagnitude, become 0;
+// returns their number.
 int to_floats(const float* samples, std::size_t count, float* out);
 int to_floats(const std::int16_t* samples, std::size_t count, float* out);
 
-// For one thread at a time. Errors: std::invalid_argument.
+// For one thread at a time. Throws std::invalid_argument.
 class Fbank {
  public:
-  // Larger magnitudes than this count as non-finite: their squares would not stay finite.
+  // Larger magnitudes count as non-finite, because their squares would overflow.
   static constexpr float kMaxMagnitude = 1e9f;
 
-  // `num_silent`: begin as after so many samples of digital silence, whose frames are not held. It only matters to
-  // tests of positions that take days to reach.
+  // `num_silent`: start as if after this many samples of digital silence, whose frames are not kept. Only for tests of
+  // positions that take days to reach.
   explicit Fbank(const FbankOptions& options, std::int64_t num_silent = 0);
 
-  // Any number of samples, also none; see `to_floats`. Throws after input_finished.
+  // Any number of samples, including 0; see `to_floats`. Throws after input_finished.
   template <typename Sample>  // float or std::int16_t
   void accept_waveform(const Sample* samples, std::size_t count);
 
-  // No more audio: computes the last frames, whose windows reach past the end. Further calls do nothing.
+  // Ends the audio: computes the last frames, whose windows extend beyond the end. Further calls do nothing.
   void input_finished();
 
   // Frames computed since the start; the valid frames are [first_frame, num_frames_ready).
   std::int64_t num_frames_ready() const noexcept { return num_frames_; }
   std::int64_t first_frame() const noexcept { return first_frame_; }
 
-  // Copies `count` frames of num_bins floats to `out`. Throws outside the valid frames.
+  // Copies `count` frames of num_bins floats to `out`. Throws outside of the valid frames.
   void get_frames(std::int64_t start, std::int64_t count, float* out) const;
   void check_range(std::int64_t start, std::int64_t count) const;
 
-  // Frees the frames before `before`. Throws when `before` is beyond num_frames_ready or negative.
+  // Frees the frames before `before`. Throws if `before` is beyond num_frames_ready or negative.
   void discard_frames(std::int64_t before);
 
   // Back to the state after construction, for the next stream.

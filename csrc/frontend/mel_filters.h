@@ -1,4 +1,4 @@
-// Triangular filters on the mel scale (1127 ln(1 + f / 700)), as Kaldi and torchaudio.compliance.kaldi lay them.
+// Triangular filters on the mel scale (1127 ln(1 + f / 700)), as in Kaldi and torchaudio.compliance.kaldi.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@ double mel_of(double freq);  // freq in Hz
 
 class MelFilters {
  public:
-  // Filters over the bins 0 .. fft_size/2 - 1 of a power spectrum; Kaldi leaves the Nyquist bin out.
+  // Filters over the bins 0 .. fft_size/2 - 1 of a power spectrum; Kaldi omits the Nyquist bin.
   MelFilters(int num_bins, double low_freq, double high_freq, int sample_rate, int fft_size);
 
   // log_mel[b] = ln(max(float epsilon, sum of weight * power over filter b)). `power` must stay readable for

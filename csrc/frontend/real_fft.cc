@@ -23,7 +23,7 @@ constexpr double kPi = 3.14159265358979323846;
   const double t2_r = apc_r - bpd_r, t2_i = apc_i - bpd_i;                     \
   const double t3_r = amc_r + jbmd_r, t3_i = amc_i + jbmd_i
 
-// The first pass (stride 1): contiguous reads, the four outputs of a butterfly side by side.
+// The first pass (stride 1): contiguous reads; the four outputs of a butterfly are adjacent.
 ASR_STREAM_MULTIVERSION
 void radix4_first(int length, const double* ASR_STREAM_RESTRICT tw, const double* ASR_STREAM_RESTRICT xr,
                   const double* ASR_STREAM_RESTRICT xi, double* ASR_STREAM_RESTRICT yr,

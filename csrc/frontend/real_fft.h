@@ -1,8 +1,8 @@
 // Power spectrum of real frames: a Stockham radix-4 FFT of half the length on split real and imaginary arrays,
-// whose inner loops run over contiguous memory so that compilers vectorise them.
+// with inner loops over contiguous memory, which compilers vectorize.
 //
-// In double precision: speech leaves mel bins 100 dB below the rest of the spectrum, and there the rounding of a
-// float transform moves the logarithm by 1e-3 and more.
+// In double precision: speech leaves mel bins 100 dB below the rest of the spectrum, and there the rounding of a float
+// transform changes the logarithm by 1e-3 and more.
 #pragma once
 
 #include <vector>

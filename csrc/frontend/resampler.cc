@@ -21,7 +21,7 @@ constexpr double kKaiserBeta = 10.06;    // stop band at -100 dB; transition of 
 constexpr std::int64_t kMaxTable = 1 << 18;   // floats: larger ones, of odd ratios, are interpolated
 constexpr std::int64_t kResolution = 512;     // their rows per sample of the lower rate: an error of -106 dB
 constexpr std::size_t kLanes = 16;            // sums side by side, in a fixed order on every machine
-constexpr std::size_t kPiece = 1 << 14;       // input samples taken at once, which bounds what is held
+constexpr std::size_t kPiece = 1 << 14;       // input samples processed at once, which limits the memory
 
 // I0, the modified Bessel function of order 0, by its series.
 double bessel(double x) {
@@ -85,7 +85,7 @@ void Resampler::make_filters(double ratio) {
   for (std::size_t r = 0; r < filters_.size() / width; ++r) {
     const double offset = static_cast<double>(reach_ - 1) + static_cast<double>(r) / static_cast<double>(num_rows_);
     for (std::size_t k = 0; k < width; ++k) row[k] = filter_at((static_cast<double>(k) - offset) / ratio);
-    // Each row by itself: a constant stays one, without a ripple from row to row.
+    // Each row separately: a constant input stays constant.
     const double sum = std::accumulate(row.begin(), row.end(), 0.0);
     for (std::size_t k = 0; k < width; ++k) filters_[r * width + k] = static_cast<float>(row[k] / sum);
   }
@@ -108,7 +108,7 @@ template void Resampler::accept(const float* samples, std::size_t count, std::ve
 template void Resampler::accept(const std::int16_t* samples, std::size_t count, std::vector<float>& output);
 
 void Resampler::finish(std::int64_t num_total, std::vector<float>& output) {
-  // A rounded clock may want one sample beyond the end of the input.
+  // A rounded clock may need one sample beyond the end of the input.
   held_.insert(held_.end(), static_cast<std::size_t>(reach_ + down_ / up_ + 1), 0.0f);
   produce(num_total, output);
 }

@@ -1,9 +1,9 @@
-// Streaming resampling to 16 kHz: a sinc under a Kaiser window, evaluated exactly where the output samples lie.
+// Streaming resampling to 16 kHz: a sinc with a Kaiser window, evaluated exactly at the output samples.
 //
-// - Passes up to 0.92 of the lower Nyquist frequency; what would alias or be an image is 100 dB down.
-// - Output sample n lies at n / 16000 s of the input: there is no delay, only a wait of 80 samples of the lower rate.
-//   Positions are whole numbers of 1 / (sample rate * 16000) s, so that hours of audio cannot drift.
-// - The output does not depend, to the bit, on how the input is cut into pieces.
+// - Passes up to 0.92 of the lower Nyquist frequency; aliases and images are 100 dB down.
+// - Output sample n is at n / 16000 s of the input: there is no delay, only a wait of 80 samples of the lower rate.
+//   Positions are integers in units of 1 / (sample rate * 16000) s, so hours of audio cannot drift.
+// - The output is bit-identical for any split of the input into pieces.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace asr_stream {
 
-// std::invalid_argument unless a rate, in Hz, is in [kMinSampleRate, kMaxSampleRate].
+// Throws std::invalid_argument unless a rate, in Hz, is in [kMinSampleRate, kMaxSampleRate].
 void check_sample_rate(std::int64_t sample_rate);
 
 // For one thread at a time.
@@ -20,12 +20,12 @@ class Resampler {
  public:
   explicit Resampler(std::int32_t sample_rate);  // of the input, in Hz; std::invalid_argument
 
-  // Continues with `samples`, see `to_floats` of frontend/fbank.h, and appends what is ready to `output`.
+  // Continues with `samples`, see `to_floats` of frontend/fbank.h, and appends finished output to `output`.
   template <typename Sample>  // float or std::int16_t
   void accept(const Sample* samples, std::size_t count, std::vector<float>& output);
 
-  // No more input: appends the rest, as if silence followed. Nothing may follow. There are then
-  // num_samples() * 16000 / sample rate output samples, rounded, or `num_total`, one more or less, as a clock has it.
+  // Ends the input: appends the rest, as if silence followed. No input may follow. There are then num_samples() * 16000
+  // / sample rate output samples, rounded, or `num_total`, which may differ by one because of a clock.
   void finish(std::vector<float>& output) { finish((2 * num_samples_ * up_ + down_) / (2 * down_), output); }
   void finish(std::int64_t num_total, std::vector<float>& output);
 

@@ -1,4 +1,4 @@
-// Views of NumPy arguments without any cast or copy, with messages that say what to do.
+// Views of NumPy arguments without a cast or copy; error messages say how to convert.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -16,7 +16,7 @@ inline std::string type_name(const py::handle& object) {
   return py::str(py::type::handle_of(object).attr("__name__"));
 }
 
-// TypeError unless `object` is a NumPy array; ValueError unless it has `ndim` dimensions, C-contiguous and aligned.
+// TypeError unless `object` is a NumPy array; ValueError unless it has `ndim` dimensions, is C-contiguous and aligned.
 inline py::array require_array(const py::object& object, py::ssize_t ndim, const char* what) {
   if (!py::isinstance<py::array>(object)) {
     throw py::type_error(std::string(what) + " must be a numpy.ndarray, got " + type_name(object));
@@ -54,7 +54,7 @@ inline py::array require_rows(const py::object& object, const char* what) {
   return array;
 }
 
-// Calls `use(const float*, size_t)` or `use(const int16_t*, size_t)`. `object` keeps the memory alive meanwhile.
+// Calls `use(const float*, size_t)` or `use(const int16_t*, size_t)`. `object` keeps the memory alive.
 template <typename Use>
 auto with_samples(const py::object& object, Use use) {
   const py::array array = require_array(object, 1, "samples");

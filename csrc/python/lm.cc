@@ -121,7 +121,7 @@ void bind_lm(py::module_& m) {
   py::class_<Hotwords, std::shared_ptr<Hotwords>>(m, "Hotwords")
       .def(py::init([](std::string_view list, const std::vector<std::string>& tokens, float boost,
                        std::shared_ptr<const NgramLm> lm) {
-             const py::gil_scoped_release release;  // to pronounce them takes long
+             const py::gil_scoped_release release;  // pronouncing them takes long
              return std::make_shared<Hotwords>(list, tokens, boost, lm.get());
            }),
            "list"_a, "tokens"_a, "boost"_a = kHotwordBoost, "lm"_a = nullptr)

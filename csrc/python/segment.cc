@@ -47,7 +47,7 @@ py::array_t<float> to_array(const std::vector<float>& samples) {
   return py::array_t<float>(static_cast<py::ssize_t>(samples.size()), samples.data());
 }
 
-// The answer is copied while the object is held: another thread may be at work on it as soon as it is let go.
+// The answer is copied while the object is held: another thread may use the object as soon as it is released.
 py::object work(ExclusiveStream& self) {
   std::unique_ptr<Work> copy = self([](Stream& stream) {
     const Work* work = stream.work();
@@ -73,7 +73,7 @@ void punctuated(ExclusiveStream& self, const py::object& mark_probs, const py::o
 void stepped(ExclusiveStream& self, const py::object& log_probs, const py::object& encoder_out,
              const py::object& phone_log_probs) {
   const auto rows = [](const py::object& object, const char* what) {
-    const py::array array = require_rows(object, what);  // which the caller holds
+    const py::array array = require_rows(object, what);  // kept alive by the caller
     return Rows{static_cast<const float*>(array.data()), array.shape(0), array.shape(1)};
   };
   const Rows tokens = rows(log_probs, "log_probs"), vectors = rows(encoder_out, "encoder_out");

@@ -1,4 +1,4 @@
-// Best-path CTC decoding: the likeliest token of each frame, repeats merged, blanks removed.
+// Best-path CTC decoding: the most likely token of each frame, with repeats merged and blanks removed.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,19 @@
 
 namespace asr_stream {
 
-// For one thread at a time. Errors: std::invalid_argument.
+// For one thread at a time. Throws std::invalid_argument.
 class CtcGreedySearch {
  public:
   // log_probs: (num_frames, vocab_size), row-major.
   void advance(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size);
 
-  // One hypothesis, whatever `num_best` >= 1 is and whether finished or not; its log_prob is that of the best path.
+  // One hypothesis for any `num_best` >= 1, finished or not; its log_prob is that of the best path.
   std::vector<Hypothesis> hypotheses(std::int64_t num_best = 1, bool finished = false) const;
 
   void reset();
 
   std::int64_t num_frames() const noexcept { return num_frames_; }
-  // Frames since the last token, or since the start of the utterance when there is none.
+  // Frames since the last token, or since the start of the utterance if there is none.
   std::int64_t num_trailing_blanks() const noexcept;
 
  private:

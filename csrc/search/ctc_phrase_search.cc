@@ -11,9 +11,9 @@ namespace asr_stream {
 
 namespace {
 
-// Nats below the best at which a state is dropped: more than a few letters without any evidence cost.
+// A state this many nats below the best is dropped; a few letters without any evidence cost less.
 constexpr double kThreshold = 40.0;
-// States that are kept at most, the best ones. Short lists never have as many.
+// Maximum number of states kept, the best ones. Short lists never have as many.
 constexpr std::size_t kMaxStates = 4096;
 
 }  // namespace
@@ -70,7 +70,7 @@ void CtcPhraseSearch::advance_frame(const float* log_probs) {
   next_states_.clear();
   for (const Candidate& candidate : candidates_) {
     candidate_of_step_[static_cast<std::size_t>(candidate.step + 2)] = -1;
-    // [unk] and silence stay possible, so that there is always something to end with.
+    // [unk] and silence stay possible, so that there is always a final state.
     const bool kept = candidate.step < 0 || candidate.score() >= lowest;
     if (!kept || std::isinf(candidate.score())) continue;
     State state{candidate.step, extended(candidate.blank), {}};
@@ -185,7 +185,7 @@ std::vector<Hypothesis> CtcPhraseSearch::hypotheses(std::int64_t num_best, bool 
   return result;
 }
 
-// Leaves out an incomplete word.
+// Removes an incomplete word.
 Hypothesis CtcPhraseSearch::hypothesis(const State& state) const {
   const Alignment& alignment = state.best();
   Hypothesis result;

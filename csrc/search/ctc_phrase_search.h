@@ -1,11 +1,11 @@
 // Streaming CTC search over a grammar of phrases (see `Phrases`): token passing over their trie (Young et al. 1989,
 // "Token passing: a simple conceptual model for connected speech recognition systems"), with the best alignment of each
-// state (Viterbi). The number of states is limited, so that the time for a frame is.
+// state (Viterbi). The number of states, and so the time per frame, is limited.
 //
-// Speech that no phrase covers goes to a garbage model, [unk], which follows the likeliest token of every frame and
+// Speech outside of the phrases goes to a garbage model, [unk], which follows the most likely token of every frame and
 // pays a cost for each token (Bourlard et al. 1994, "Optimizing recognition and rejection performance in wordspotting
-// systems"). A phrase wins where its tokens cost less than that. Transitions between a phrase and [unk] are allowed
-// only at word boundaries.
+// systems"). A phrase wins if its tokens cost less than that. Transitions between a phrase and [unk] are allowed only
+// at word boundaries.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 
 namespace asr_stream {
 
-// For one thread at a time. Errors: std::invalid_argument.
+// For one thread at a time. Throws std::invalid_argument.
 class CtcPhraseSearch {
  public:
   explicit CtcPhraseSearch(std::shared_ptr<const Phrases> phrases);
@@ -30,14 +30,14 @@ class CtcPhraseSearch {
   void advance(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size);
 
   // Up to `num_best` hypotheses, best first, at least one, in the tokens of `Phrases`. finished: only complete phrases
-  // and [unk]; else an incomplete phrase counts with its complete words, and two hypotheses may have the same tokens.
+  // and [unk]; otherwise an incomplete phrase counts with its complete words, so two hypotheses may have equal tokens.
   std::vector<Hypothesis> hypotheses(std::int64_t num_best = 1, bool finished = false) const;
 
   // Discards this utterance.
   void reset();
 
   std::int64_t num_frames() const noexcept { return num_frames_; }
-  // Frames since the last token of the best hypothesis, or since the start of the utterance when it is empty.
+  // Frames since the last token of the best hypothesis, or since the start of the utterance if it is empty.
   std::int64_t num_trailing_blanks() const noexcept;
 
   // For tests of memory and speed.
@@ -62,7 +62,7 @@ class CtcPhraseSearch {
   };
   struct State {
     std::int32_t step;      // of the trie, kStart or kUnknown
-    Alignment blank, token;  // by what the last frame is
+    Alignment blank, token;  // depending on the last frame
 
     const Alignment& best() const { return blank.score >= token.score ? blank : token; }
   };

@@ -1,29 +1,29 @@
 // CTC prefix beam search (Graves et al. 2006; Hannun et al. 2014, "First-Pass Large Vocabulary Continuous Speech
 // Recognition using Bi-Directional Recurrent DNNs"), streaming.
 //
-// Each prefix in the beam carries the probability of all its alignments that end in blank and of all that end in
-// its last token; a repeated token needs a blank between. Beside these sums it carries the best single alignment
-// of either kind (Viterbi), which gives token times and confidences.
+// Each prefix in the beam has the probability of all its alignments that end in blank and of all that end in its last
+// token; a repeated token needs a blank between. It also has the best single alignment of either kind (Viterbi), which
+// gives token times and confidences.
 //
-// With `max_tokens_per_frame` = 0 each frame looks at the beam_size + 1 likeliest tokens. That loses nothing: any
-// other extension of a prefix is worse than beam_size other candidates, and extensions into prefixes that are
-// already in the beam are always summed. (With a language model that is no longer so, but as good as.)
+// With `max_tokens_per_frame` = 0 each frame uses the beam_size + 1 most likely tokens. That loses nothing: any other
+// extension of a prefix is worse than beam_size other candidates, and extensions into prefixes that are already in the
+// beam are always summed. (With a language model this no longer holds exactly, but makes no difference.)
 //
-// The score of the language model and the hotwords depends on the prefix alone, not on its alignment. It ranks the beam
+// The score of the language model and the hotwords depends only on the prefix, not on its alignment. It ranks the beam
 // and is kept separate from the probabilities that are summed.
 //
-// In a search over phones a prefix is a sequence of words too: where a token ends a word, there is a prefix for each of
-// the words that are pronounced so.
+// In a search over phones a prefix is also a sequence of words: if a token ends a word, there is a prefix for each word
+// with this pronunciation.
 //
-// Two prefixes in the same state of the language model and the hotwords (last words, incomplete word, hotword) that end
-// in the same token have the same future scores, so the worse one cannot win: `recombine` keeps only the better one, as
-// decoders over a graph do.
+// Two prefixes that end in the same token and have the same state of the language model and the hotwords (last words,
+// incomplete word, hotword) have the same future scores, so the worse one cannot win: `recombine` keeps only the better
+// one, like decoders over a graph.
 //
-// `lattice` keeps those worse ones too, with how much worse they are: each is another beginning of the better one, so
-// that the search ends with a lattice, of which `sentences` are the paths.
+// `lattice` also keeps the worse ones, with their score difference: each is an alternative beginning of the better one,
+// so the search ends with a lattice, whose paths are `sentences`.
 //
-// Memory: nodes are used again when no hypothesis needs them. What remains is the hypotheses since the last reset,
-// their common beginnings stored once, at about 60 bytes a token.
+// Memory: nodes are reused when no hypothesis needs them. What remains is the hypotheses since the last reset, with
+// common prefixes stored once, at about 60 bytes per token.
 #pragma once
 
 #include <cstddef>

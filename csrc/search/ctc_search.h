@@ -1,8 +1,8 @@
 // Shared by the CTC searches: hypotheses, and the checks of their input.
 //
-// A search is fed log-probabilities chunk after chunk and works frame by frame, so its result does not depend on
-// where the chunks are cut. Frames are encoder frames counted from the start of the stream; `reset` begins a new
-// utterance and lets that count go on.
+// A search gets log-probabilities chunk by chunk and works frame by frame, so its result does not depend on the chunks.
+// Frames are encoder frames counted from the start of the stream; `reset` begins a new utterance without resetting that
+// count.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@
 namespace asr_stream {
 
 // Token i occupies frames [start_frames[i], end_frames[i]) of the best alignment. Its confidence, in (0, 1], is the
-// geometric mean of its posteriors over these frames: the usual length-normalized log-probability, exponentiated.
+// geometric mean of its posteriors over these frames.
 struct Hypothesis {
   std::vector<std::int32_t> tokens;
   double log_prob = 0.0;  // since the start of the utterance
   double lm_score = 0.0;  // what a language model adds to it, in nats; 0 without one
-  double hotword_score = 0.0;  // and what hotwords add
-  double score() const noexcept { return log_prob + lm_score + hotword_score; }  // which ranks hypotheses
+  double hotword_score = 0.0;  // and what hotwords add, in nats
+  double score() const noexcept { return log_prob + lm_score + hotword_score; }  // ranks hypotheses
   std::vector<std::int64_t> start_frames;
   std::vector<std::int64_t> end_frames;
   std::vector<float> confidences;
-  // Of a search over phones, the number of every word for `LmFusion::text`; kNoWord at the end: not complete yet.
+  // In a search over phones, the number of every word for `LmFusion::text`; kNoWord for an incomplete last word.
   std::vector<std::int32_t> words;
-  // Among several sentences (search/posteriors.h): the probability that it was spoken, and of each word that it was.
+  // With several sentences (search/posteriors.h): the probability of this one, and of each of its words.
   float posterior = 1.0f;
   std::vector<float> word_posteriors;
 };
@@ -37,11 +37,11 @@ struct TokenSpan {
   void append_to(Hypothesis& hypothesis) const;
 };
 
-// Checks of the rows given to `advance`; std::invalid_argument. A row needs a finite entry; NaN, +infinity and
-// positive values (logits in place of log-probabilities) are refused. -infinity is a valid log-probability.
+// Checks the rows given to `advance`. A row needs a finite entry; NaN, +infinity and positive values (logits instead of
+// log-probabilities) are refused with std::invalid_argument. -infinity is a valid log-probability.
 class LogProbChecker {
  public:
-  // Nothing of the chunk is used when this throws. The first chunk sets the vocabulary size for good.
+  // If this throws, nothing of the chunk is used. The first chunk sets the vocabulary size.
   void check(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size);
 
  private:

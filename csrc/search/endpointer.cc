@@ -10,8 +10,8 @@ namespace asr_stream {
 
 namespace {
 
-// Blanks after which a word is over. Of 3945 tokens within words of `dev` none came after so many, of 1124 words 47
-// did; after two or more blanks, nearly as many tokens went on with a word as ended one.
+// A word is over after this many blanks. Of 3945 tokens within words of `dev`, none came after as many, of 1124 words
+// 47; after two or more blanks, a token continued a word nearly as often as it ended one.
 constexpr std::int64_t kPauseFrames = 6;
 
 constexpr double kLikelyEndLogProb = -1.5, kUnlikelyEndLogProb = -6.0;
@@ -24,7 +24,7 @@ void check_positive(double seconds, const char* what) {
   }
 }
 
-// Whole frames, so that 20 frames of 0.04 s make 0.8 s whatever the rounding.
+// Whole frames, so that 20 frames of 0.04 s are 0.8 s regardless of rounding.
 std::int64_t to_frames(double seconds, double frame_s) {
   const double frames = std::ceil(seconds / frame_s - 1e-6);
   if (frames >= 9e18) return std::numeric_limits<std::int64_t>::max();

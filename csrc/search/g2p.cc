@@ -66,7 +66,7 @@ G2p::G2p(const std::uint8_t* data, std::size_t size) : lm_(data, size) {
       const std::string_view word = lm_.word(i);
       if (is_mark(word)) continue;
       const std::size_t brace = word.rfind('}');
-      if (brace == std::string_view::npos) throw_damaged_g2p("it has words that are no pairs of letters and phones");
+      if (brace == std::string_view::npos) throw_damaged_g2p("it has words that are not pairs of letters and phones");
       const std::vector<std::string_view> phones = split(word.substr(brace + 1));
       if (collect) {
         names.insert(phones.begin(), phones.end());

@@ -1,7 +1,7 @@
-// Pronunciations of words that no dictionary has: a joint n-gram model over pairs of letters and phones (Bisani and
-// Ney 2008, "Joint-sequence models for grapheme-to-phoneme conversion"). `asr lexicon train` writes the file, a
-// language model as of ngram_lm.h whose words are the pairs: letters, '}', and phones with '|' between them, as in
-// `PH}F`, `X}K|S` and, for letters that stand for nothing, `E}`.
+// G2P, pronunciations of words outside of dictionaries: a joint n-gram model over pairs of letters and phones (Bisani
+// and Ney 2008, "Joint-sequence models for grapheme-to-phoneme conversion"). `asr lexicon train` writes the file, a
+// language model in the format of ngram_lm.h whose words are the pairs: letters, '}', and phones separated by '|', as
+// in `PH}F`, `X}K|S` and, for silent letters, `E}`.
 #pragma once
 
 #include <cstddef>
@@ -18,22 +18,22 @@ namespace asr_stream {
 // Immutable, for any number of threads.
 class G2p {
  public:
-  static constexpr std::size_t kMaxLetters = 64;  // of a word: bounds the work
+  static constexpr std::size_t kMaxLetters = 64;  // of a word; limits the work
 
   struct Pronunciation {
     std::vector<std::int32_t> phones;  // indices into `phones()`
     double log_prob;                   // given the word, among the hypotheses of the beam
   };
 
-  // `data`, `size`: the whole file; copied. Throws std::invalid_argument for anything that is not one, to the byte.
+  // `data`, `size`: the whole file; copied. Throws std::invalid_argument for anything else.
   G2p(const std::uint8_t* data, std::size_t size);
 
-  // All phones that it writes, ascending by their bytes.
+  // All phones that it writes, sorted by their bytes.
   const std::vector<std::string>& phones() const noexcept { return phones_; }
 
-  // The most likely pronunciations, at most `num_best`, best first. word: UTF-8, in the case of the dictionary that the
-  // model was trained on. None for a word of more than kMaxLetters letters or with a letter that the model does not
-  // know. Throws std::invalid_argument for num_best < 1.
+  // The most likely pronunciations, at most `num_best`, best first. word: UTF-8, in the case of the training
+  // dictionary. None for a word of more than kMaxLetters letters or with an unknown letter. Throws
+  // std::invalid_argument for num_best < 1.
   std::vector<Pronunciation> pronounce(std::string_view word, int num_best) const;
 
  private:

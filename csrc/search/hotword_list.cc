@@ -17,7 +17,7 @@ float read_boost(std::string_view line, std::string_view number) {
   stream.imbue(std::locale::classic());
   float boost = 0.0f;
   if (!(stream >> boost) || !(stream >> std::ws).eof() || !is_allowed(option("hotword_boost"), boost)) {
-    throw std::invalid_argument("hotword line '" + std::string(line) + "': the boost behind the colon or tab, '" +
+    throw std::invalid_argument("hotword line '" + std::string(line) + "': the boost after the colon or tab, '" +
                                 std::string(number) + "', must be a number in " + interval(option("hotword_boost")));
   }
   return boost;

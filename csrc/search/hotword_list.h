@@ -1,4 +1,4 @@
-// A list of hotwords as people write it, one a line:
+// A list of hotwords as users write it, one per line:
 //
 //     McDowell
 //     Abbey Road : 2              nats for each letter, after a colon or a tab
@@ -18,16 +18,16 @@ struct HotwordLine {
   std::string_view line;
   std::string written;  // as in the file
   std::vector<std::string> aliases;
-  float boost;  // its own, or the general one
+  float boost;  // its own, or the default
 
-  // Whether its letters say how it is written: with a capital, a digit or a sign. The case of others depends on the
-  // sentence.
+  // Whether its spelling is fixed, because it has a capital, a digit or a sign. The case of other hotwords depends on
+  // the sentence.
   bool has_own_spelling() const;
 };
 
 constexpr std::size_t kMaxAliases = 16;  // of a hotword
 
-// std::invalid_argument that names the line.
+// Throws std::invalid_argument with the line.
 std::vector<HotwordLine> read_hotwords(std::string_view list, float boost);
 
 }  // namespace asr_stream

@@ -1,9 +1,9 @@
-// Hotwords: words and phrases that are expected. Each one that a text contains, between word boundaries, raises its
-// score. An incomplete hotword counts with its letters so far; the text loses that again where the spelling differs.
+// Hotwords: expected words and phrases. A hotword in a text, between word boundaries, raises the text's score. An
+// incomplete hotword counts with its letters so far; the text loses that again if its spelling differs.
 //
-// All spellings lie in one automaton over bytes (Aho and Corasick 1975): a step costs the same however many there are,
-// and where one fails, the suffix that begins another one continues. It does not depend on the tokens: the same list
-// serves models of letters and of word pieces.
+// All spellings are in one automaton over bytes (Aho and Corasick 1975): the cost of a step does not depend on their
+// number, and if one fails, the search continues with the longest suffix that begins another. It does not depend on the
+// tokens: the same list works for models of letters and of word pieces.
 #pragma once
 
 #include <cstddef>
@@ -31,14 +31,14 @@ struct HotwordList {
 // Immutable, for any number of searches.
 class Hotwords {
  public:
-  // tokens: UTF-8 spelling of every token, as for `token_texts`. list: see hotword_list.h; of one given twice, the
-  // higher boost counts. lm: where the search is over phones, the language model that pronounces the words.
+  // tokens: UTF-8 spelling of every token, as for `token_texts`. list: see hotword_list.h; of duplicates, the higher
+  // boost counts. lm: if the search is over phones, the language model that pronounces the words.
   //
-  // An alias is another pronunciation of a hotword of one word. An alias of several words is a hotword itself, and is
-  // written as the hotword; so is any alias where the search is over letters or the hotword has several words.
+  // An alias is another pronunciation of a hotword of one word. An alias of several words is itself a hotword, written
+  // as the original; so is any alias if the search is over letters or the hotword has several words.
   //
-  // Lines that cannot be spelled or pronounced are left out, see `warnings`. std::invalid_argument for a list of which
-  // nothing remains, and for a line that is not written so.
+  // Lines that cannot be spelled or pronounced are skipped, see `warnings`. Throws std::invalid_argument if nothing
+  // remains, and for a malformed line.
   Hotwords(std::string_view list, const std::vector<std::string>& tokens, float boost = kHotwordBoost,
            const NgramLm* lm = nullptr);
 
@@ -47,27 +47,27 @@ class Hotwords {
   std::int32_t begin() const noexcept { return begin_; }  // at a word boundary
   std::int32_t advance(std::int32_t node, std::uint8_t byte) const noexcept;  // a space for a word boundary
 
-  // Whether the word under way is, so far, a word of a hotword.
+  // Whether the current word can still become a word of a hotword.
   bool matches(std::int32_t node) const noexcept { return node != Lexicon::kRoot; }
   // The gain of an incomplete hotword: the letters of the longest one.
   float under_way(std::int32_t node) const noexcept { return at(node).under_way; }
-  // The final gain of a text at a word boundary here.
+  // The final gain of a text whose word boundary is here.
   float complete(std::int32_t node) const noexcept { return at(node).complete; }
   // Whether the word that ends here is the last one of a hotword, or one with more to come.
   bool contains_word(std::int32_t node) const noexcept {
     return complete(node) > 0.0f || advance(node, ' ') != begin_;
   }
 
-  // Of those in phones: the node after the word under way has turned out to be `word`.
+  // For hotwords in phones: the node after the current word has turned out to be `word`.
   std::int32_t identify(std::int32_t node, std::int32_t word) const noexcept;
   // And the words of hotwords that can end here.
   const std::vector<std::int32_t>& endings(std::int32_t node) const noexcept {
     return endings_[static_cast<std::size_t>(node)];
   }
-  // Those outside the vocabulary, whose numbers go on from its size.
+  // Words of hotwords outside the vocabulary, whose numbers follow its size.
   const std::vector<std::string>& new_words() const noexcept { return new_words_; }
 
-  // Of those that are written in a way of their own: the words that are recognized, in small letters, and the hotword.
+  // For hotwords with a fixed spelling: the recognized words, in lower case, and the hotword.
   const std::vector<std::pair<std::string, std::string>>& written_forms() const noexcept { return forms_; }
   const std::vector<std::string>& warnings() const noexcept { return warnings_; }  // sentences that name the line
 

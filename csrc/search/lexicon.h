@@ -1,7 +1,7 @@
-// A vocabulary as a trie of bytes, by spelling or by pronunciation: which words a beginning can still become, and how
-// likely the likeliest of them is (the look-ahead of Ortmanns et al. 1996, "Language-model look-ahead for large
-// vocabulary speech recognition"). Words that are pronounced alike end at one node; a word that is pronounced in
-// several ways ends at several.
+// A vocabulary as a trie of bytes, by spelling or by pronunciation: the words that a prefix can become, and the
+// probability of the most likely one (the look-ahead of Ortmanns et al. 1996, "Language-model look-ahead for large
+// vocabulary speech recognition"). Homophones end at the same node; a word with several pronunciations ends at several
+// nodes.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@
 
 namespace asr_stream {
 
-// Immutable. Nodes are indices; the root is 0.
+// Immutable. Nodes are indexes; the root is 0.
 class Lexicon {
  public:
   static constexpr std::int32_t kRoot = 0;
   static constexpr std::int32_t kNone = -1;
-  static constexpr std::size_t kMaxWords = 16;  // that end at a node; of more, the likeliest
+  static constexpr std::size_t kMaxWords = 16;  // maximum that end at a node, the most likely ones
 
   struct Entry {
     std::string_view bytes;  // not empty
@@ -28,24 +28,24 @@ class Lexicon {
   // Word i is spelled `words[i]`.
   Lexicon(const std::vector<std::string_view>& words, const float* log_probs);
 
-  // The node of the bytes of `node` and one more, kNone where no word begins so.
+  // The node for the bytes of `node` and one more; kNone if no word begins with them.
   std::int32_t child(std::int32_t node, std::uint8_t byte) const noexcept;
 
-  // The children of `node` are the `num_children` nodes from `first_child` on, which come after it.
+  // The children of `node` are `num_children` consecutive nodes from `first_child` on, which come after `node`.
   std::int32_t first_child(std::int32_t node) const noexcept { return at(node).first_child; }
   std::int32_t num_children(std::int32_t node) const noexcept { return at(node).num_children; }
-  std::uint8_t byte(std::int32_t node) const noexcept { return at(node).byte; }  // its last; 0 of the root
+  std::uint8_t byte(std::int32_t node) const noexcept { return at(node).byte; }  // its last byte; 0 for the root
 
-  // The words that end at `node`, the likeliest first.
+  // The words that end at `node`, most likely first.
   std::size_t num_words(std::int32_t node) const noexcept { return at(node).num_words; }
   const std::int32_t* words(std::int32_t node) const noexcept {
     return words_.data() + static_cast<std::size_t>(at(node).first_word);
   }
-  // The likeliest of them, or kNone.
+  // The most likely of them, or kNone.
   std::int32_t word(std::int32_t node) const noexcept { return num_words(node) ? *words(node) : kNone; }
 
-  // The words in the order of their bytes, each as often as it has ways: those that begin with the bytes of `node` lie
-  // side by side, from this place to before that of the next node with the same parent.
+  // The words in the order of their bytes, once for each pronunciation: those that begin with the bytes of `node` are
+  // adjacent, from this position to that of the next node with the same parent.
   std::uint32_t first_place(std::int32_t node) const noexcept {
     return static_cast<std::uint32_t>(at(node).first_word);
   }
@@ -58,7 +58,7 @@ class Lexicon {
   std::size_t num_nodes() const noexcept { return nodes_.size(); }
 
  private:
-  // The children of a node lie side by side, in ascending order of their bytes.
+  // The children of a node are adjacent, in ascending order of their bytes.
   struct Node {
     std::int32_t first_child;
     std::int32_t first_word;
@@ -71,7 +71,7 @@ class Lexicon {
   const Node& at(std::int32_t node) const { return nodes_[static_cast<std::size_t>(node)]; }
 
   std::vector<Node> nodes_;
-  std::vector<std::int32_t> words_;  // in the order of their bytes; of words that are alike, the likeliest first
+  std::vector<std::int32_t> words_;  // in the order of their bytes; homophones most likely first
 };
 
 }  // namespace asr_stream

@@ -12,9 +12,9 @@ namespace asr_stream {
 
 namespace {
 
-constexpr double kMinShare = 0.005;    // or a rare letter would be written on the least occasion
-constexpr double kUnigramShare = 0.05;  // of a letter's probability: its pairs may be too rare to be known
-constexpr float kLmGain = 5.0f;           // of a word that is likelier in its context than alone, about
+constexpr double kMinShare = 0.005;    // otherwise a rare letter would be written on the slightest evidence
+constexpr double kUnigramShare = 0.05;  // of a letter's probability, because its pairs may be too rare
+constexpr float kLmGain = 5.0f;           // approximate maximum gain of a word in its context over its unigram
 
 bool know_phones(const NgramLm* lm, const std::vector<std::string>& phones) {
   return lm && !lm->phones().empty() && !phones.empty();
@@ -188,7 +188,7 @@ void LmFusion::estimate(Path& path) const {
   path.pending = pending(log_prob, known || hot ? path.letters : -options_.oov_penalty);
 }
 
-// The score of the likeliest word at `node` or below it, after `context`.
+// The score of the most likely word at `node` or below it, after `context`.
 float LmFusion::known_log_prob(std::int32_t context, std::int32_t node, float best_continuation) const {
   const float alone = lexicon_->best_log_prob(node);
   return look_ahead_ ? std::max(alone + lm_->backoff(context), best_continuation) : alone;
@@ -207,7 +207,7 @@ float LmFusion::highest_score(const Path& path, std::int32_t token) const {
   if (node == Lexicon::kNone) {
     return path.finished + pending(lm_->unigram_log_prob(lm_->unknown()), -options_.oov_penalty);
   }
-  float best = path.continuations.best_log_prob;  // inside a word: a longer beginning has no better ones
+  float best = path.continuations.best_log_prob;  // within a word, a longer prefix cannot have a better one
   if (look_ahead_ && !path.in_word) {
     best = look_ahead_->begin(context, node).best_log_prob;
   }
@@ -218,7 +218,7 @@ bool LmFusion::is_known(std::int32_t word) const noexcept {
   return word != kNoWord && word != lm_->unknown() && static_cast<std::size_t>(word) < lm_->num_words();
 }
 
-// As the likeliest that it can have been.
+// As the most likely word that it can have been.
 void LmFusion::finish_word(Path& path) const {
   if (!path.in_word) return;
   if (!over_phones_) {

@@ -1,19 +1,19 @@
-// Shallow fusion of a word language model, of hotwords, or of both with a search over tokens. It scores a hypothesis
-// while its last word is incomplete: the lexicon has the words that it can still become. Words outside the lexicon
+// Shallow fusion of a word language model, hotwords, or both with a search over tokens. It scores a hypothesis while
+// its last word is incomplete, using the words of the lexicon that it can still become. Words outside the lexicon
 // remain possible at a cost.
 //
-// A model that writes letters has learned from its transcripts how often they occur and follow one another, and the
-// language model has that too. So it is divided out once, by a bigram of the letters in the words of the lexicon (a
-// density ratio, McDermott et al. 2019, with this bigram in place of the recognizer's internal language model). Words
-// outside the lexicon are not corrected, or any sequence of letters would make a word.
+// A model that writes letters has learned from its transcripts how often letters occur and follow each other, which the
+// language model contains, too. So this is divided out once, by a bigram of the letters in the words of the lexicon (a
+// density ratio, McDermott et al. 2019, with this bigram instead of the recognizer's internal language model). Words
+// outside the lexicon are not corrected; otherwise any sequence of letters could become a word.
 //
-// The search is over letters or, where model and language model know the same phones, over phones. Then several words
-// may end at one place (TO, TOO, TWO); each is a hypothesis of its own, and the words around it decide. A word outside
+// The search is over letters or, if model and language model have the same phones, over phones. Then several words may
+// end at the same place (TO, TOO, TWO); each is a separate hypothesis, and the words around it decide. A word outside
 // the lexicon has only its phones.
 //
-// Hotwords share the probability of <unk>: a word of a hotword gets at least that probability and pays no penalty for
-// being out of vocabulary. The boost of a hotword is kept separate from the language model's score, so that rescoring
-// does not scale it.
+// Hotwords share the probability of <unk>: a word of a hotword gets at least that probability and no penalty for being
+// out of vocabulary. The boost of a hotword is kept separate from the language model's score, so that rescoring does
+// not scale it.
 #pragma once
 
 #include <array>
@@ -34,7 +34,7 @@ namespace asr_stream {
 struct LmFusionOptions {
   float weight = static_cast<float>(option("lm_weight").default_value);  // of the language model's log-probabilities
   float word_bonus = static_cast<float>(option("lm_word_bonus").default_value);  // added for each word
-  // Taken off for a word outside the lexicon, in addition to P(<unk>).
+  // Subtracted for a word outside the lexicon, in addition to P(<unk>).
   float oov_penalty = static_cast<float>(option("lm_oov_penalty").default_value);
   float prior_weight = static_cast<float>(option("lm_prior_weight").default_value);  // of the letters' own, taken off
 };
@@ -43,22 +43,22 @@ struct LmFusionOptions {
 class LmFusion {
  public:
   static constexpr std::int32_t kNoWord = -1;
-  static constexpr std::size_t kMaxAlternatives = 6;  // of words that end alike, by their scores in context
-  // That a speaker pauses inside a sentence: what an utterance that ends there pays instead of the sentence's end.
+  static constexpr std::size_t kMaxAlternatives = 6;  // of homophones, by their scores in context
+  // Log-probability of a pause within a sentence: paid instead of the sentence end by an utterance that ends there.
   static constexpr float kPauseLogProb = -3.5f;
 
   // The state of a hypothesis: its complete words, and the incomplete one.
   struct Path {
     NgramLm::State state;
-    std::int32_t node;     // of the lexicon; kNone: the word under way is outside it
-    LookAhead::Continuations continuations;  // of the word before, those that the incomplete word can still become
+    std::int32_t node;     // of the lexicon; kNone: the current word is outside it
+    LookAhead::Continuations continuations;  // of the previous word, those that the incomplete word can still become
     std::int32_t hotword;  // node of the hotwords
     bool in_word;
-    std::uint8_t last;  // letter or phone of the word under way; a space before it
-    bool may_begin;  // the state is that of words before a pause, and a sentence may as well begin here
+    std::uint8_t last;  // letter or phone of the current word; a space before it
+    bool may_begin;  // the state is that of words before a pause, but a sentence may also begin here
     float finished;  // score of the finished words
-    float pending;   // estimate for the word under way
-    float letters;   // what its letters have gained
+    float pending;   // estimate for the current word
+    float letters;   // gain of its letters
     float hotwords_finished;
     float hotwords_pending;
 
@@ -77,19 +77,19 @@ class LmFusion {
     std::int32_t word;
   };
 
-  // tokens: UTF-8 spelling of every token, as for `token_texts`. lm, hotwords: either may be null, not both. phones: of
-  // the model, in its order; with a language model that has pronunciations the search is over these, token 1 + 2 i
-  // being phone i that begins a word, token 2 + 2 i phone i inside one, and token 0 none. Throws std::invalid_argument.
+  // tokens: UTF-8 spelling of every token, as for `token_texts`. lm, hotwords: one of them may be null. phones: of the
+  // model, in its order; with a language model that has pronunciations the search is over these: token 1 + 2 i is phone
+  // i at the beginning of a word, token 2 + 2 i phone i inside one, token 0 none. Throws std::invalid_argument.
   LmFusion(std::shared_ptr<const NgramLm> lm, const std::vector<std::string>& tokens, const LmFusionOptions& options,
            std::shared_ptr<const Hotwords> hotwords = nullptr, const std::vector<std::string>& phones = {});
 
   Path begin() const;
-  // After a pause inside what may be one sentence: `context` is that of the words before it.
+  // After a pause within what may be one sentence: `context` is that of the words before it.
   Path begin(const NgramLm::State& context) const;
-  // The context that `words` leave after `before`, or at the beginning of a sentence.
+  // The context after `words`, which follow `before` or the beginning of a sentence.
   NgramLm::State context_after(const NgramLm::State* before, const std::vector<std::string_view>& words) const;
   Path advance(const Path& path, std::int32_t token) const;
-  // At least the score of that, by less work. Of a token that begins a word, `path` has finished the word before.
+  // An upper bound of that, with less work. For a token that begins a word, `path` has finished the previous word.
   float highest_score(const Path& path, std::int32_t token) const;
   // At the end of an utterance: completes the last word, as any that it can be, and the sentence, unless it may be only
   // a pause. At least one.
@@ -97,27 +97,27 @@ class LmFusion {
   // log P of each word after those before it, as the search scores it, and of the end. context: as for `begin`, or
   // null. Needs a language model.
   std::vector<float> log_probs(const NgramLm::State* context, const std::vector<std::int32_t>& words) const;
-  // log P(</s>) where the word under way ends. Needs a language model.
+  // log P(</s>) if the current word ends here. Needs a language model.
   float sentence_end_log_prob(const Path& path) const;
 
-  // Whether the word before ends where `token` comes.
+  // Whether the previous word ends where `token` begins.
   bool begins_word(std::int32_t token) const { return spellings_[static_cast<std::size_t>(token)][0] == ' '; }
   // The words that the incomplete word can be, best first; at least one.
   void endings(const Path& path, std::vector<Ending>& endings) const;
-  // The likeliest of the words that are complete here, kNoWord where none is.
+  // The most likely word that is complete here, or kNoWord.
   std::int32_t complete_word(const Path& path) const;
 
   const LmFusionOptions& options() const noexcept { return options_; }
-  const Hotwords* hotwords() const noexcept { return hotwords_.get(); }  // null: none
+  const Hotwords* hotwords() const noexcept { return hotwords_.get(); }  // may be null
   bool has_lm() const noexcept { return lm_ != nullptr; }
   bool over_phones() const noexcept { return over_phones_; }
-  // The texts of the units that are searched over; for phones, "▁AA", "AA" and so on.
+  // The texts of the search's units; for phones, "▁AA", "AA" and so on.
   const std::vector<std::string>& tokens() const noexcept { return tokens_; }
   // Of a word of a search over phones, in any context.
   float unigram_log_prob(std::int32_t word) const {
     return lm_->unigram_log_prob(is_known(word) ? word : lm_->unknown());
   }
-  // How a word of a search over phones is written; empty: unknown.
+  // The spelling of a word in a search over phones; empty if unknown.
   std::string_view text(std::int32_t word) const;
   // What a token may raise the score by: the priors of its letters, the letters of a hotword, and, about, a word that
   // is likelier in its context than alone.

@@ -20,7 +20,7 @@ std::uint64_t next_id() noexcept {
 
 LookAhead::LookAhead(const NgramLm& lm, const Lexicon& lexicon) : id_(next_id()), lm_(lm), lexicon_(lexicon) {
   const std::size_t num_words = lm.num_words();
-  // Where each word lies in the lexicon.
+  // The positions of each word in the lexicon.
   std::vector<std::uint32_t> first_place(num_words + 1, 0), places(lexicon.num_places());
   for (std::uint32_t i = 0; i < places.size(); ++i) ++first_place[static_cast<std::size_t>(lexicon.word_at(i)) + 1];
   for (std::size_t word = 0; word < num_words; ++word) first_place[word + 1] += first_place[word];

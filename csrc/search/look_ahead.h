@@ -1,9 +1,9 @@
-// Which words can follow a word, and how likely the likeliest of those with a given beginning is: the look-ahead of
+// The words that can follow a word, and the probability of the most likely one with a given prefix: the look-ahead of
 // Ortmanns et al. 1997, "Language-model look-ahead for large vocabulary speech recognition", with bigrams. A search
-// that scores an incomplete word by the word before it keeps as good a beam with fewer hypotheses.
+// that scores an incomplete word given the previous word needs fewer hypotheses for an equally good beam.
 //
-// The words of a lexicon that share a beginning lie side by side in it. So the continuations of each word are kept in
-// the order of the lexicon, and a longer beginning is a narrower range of them.
+// The words of a lexicon with the same prefix are adjacent in it. So the continuations of each word are stored in the
+// order of the lexicon, and a longer prefix is a narrower range of them.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ class NgramLm;
 // Immutable.
 class LookAhead {
  public:
-  // Of the continuations of all words; empty: none of them.
+  // A range in the continuations of all words; may be empty.
   struct Range {
     std::uint32_t begin = 0;
     std::uint32_t end = 0;
@@ -42,10 +42,10 @@ class LookAhead {
   Continuations narrow(std::int32_t word, Range range, std::int32_t parent, std::int32_t child) const;
 
  private:
-  // Of a word with more pronunciations, the first: else a small file could take much memory.
+  // Only the first pronunciation of a word counts: otherwise a small file could take much memory.
   static constexpr std::uint32_t kMaxPlaces = 16;
 
-  // A search asks for the same again and again: each thread remembers some, of any look-ahead, in 256 KB.
+  // A search repeats its requests: each thread caches some, for any look-ahead, in 256 KB.
   struct alignas(32) Remembered {
     std::uint64_t owner = 0;
     std::int32_t word = 0, child = 0;

@@ -1,8 +1,8 @@
 // Rescoring the sentences of a lattice with a neural language model (asr/neural_lm).
 //
-// The model reads word pieces. The sentences share most of their words, so they go through it as one tree of pieces, in
-// one run: each node attends to its ancestors alone (tree attention, as in Miao et al. 2024, "SpecInfer"). Word by word
-// its probability is interpolated with that of the n-grams that the search used.
+// The model reads word pieces. The sentences share most of their words, so they are evaluated as one tree of pieces, in
+// one run: each node attends only to its ancestors (tree attention, as in Miao et al. 2024, "SpecInfer"). For each word
+// its probability is interpolated with that of the n-grams of the search.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ class WordPieces {
   // others, each once.
   explicit WordPieces(const std::vector<std::string>& pieces);
 
-  // The pieces of a word, the longest first; none if it cannot be spelled.
+  // The pieces of a word, longest first; none if it cannot be spelled.
   std::vector<std::int32_t> of(std::string_view word) const;
   std::int32_t size() const noexcept { return size_; }
 
@@ -39,7 +39,7 @@ class WordPieces {
   std::int32_t size_;
 };
 
-// One run of the neural language model: nodes in preorder, so that the descendants of a node follow it. Node 0 is the
+// One run of the neural language model. Nodes are in preorder, so the descendants of a node follow it. Node 0 is the
 // root and its own parent.
 struct PieceTree {
   std::vector<std::int64_t> pieces;
@@ -50,25 +50,25 @@ struct PieceTree {
 
 // The metadata of a file of `asr export`. Immutable.
 struct NeuralLmMetadata {
-  // std::invalid_argument naming the entry and the way out.
+  // Throws std::invalid_argument with the entry and what to do.
   explicit NeuralLmMetadata(const std::map<std::string, std::string>& properties);
 
   WordPieces pieces;
-  double share;   // of the model in the probability of a word; the rest is that of the n-grams
-  double weight;  // of the logarithm of this mean, over that of the n-grams in the search
+  double share;   // weight of the model in the probability of a word; the rest is the n-grams'
+  double weight;  // weight of the logarithm of this mean, relative to that of the n-grams in the search
 
  private:
   explicit NeuralLmMetadata(const MetadataEntries& entries);
 };
 
-inline constexpr std::int64_t kNumSentences = 100;  // of a lattice: more make no fewer errors
-inline constexpr double kRescoringBeam = 5.0;       // nats below the best: sentences that are rescored
-inline constexpr std::size_t kMaxNodes = 800;       // of a tree, about: it bounds the time that a final takes
+inline constexpr std::int64_t kNumSentences = 100;  // of a lattice; more do not reduce errors
+inline constexpr double kRescoringBeam = 5.0;       // sentences at most this many nats below the best are rescored
+inline constexpr std::size_t kMaxNodes = 800;       // approximate maximum of a tree; limits the time that a final takes
 
-// The sentences of one utterance, on their way through the model.
+// The sentences of one utterance while the model scores them.
 class SentenceRescoring {
  public:
-  // sentences: best first. context: the words of the utterance before, or none. before: state of the n-grams after
+  // sentences: best first. context: the words of the previous utterance, or none. before: state of the n-grams after
   // them, or null.
   SentenceRescoring(const LmFusion& fusion, const NeuralLmMetadata& lm, std::vector<Hypothesis> sentences,
                     const std::vector<std::string>& context, const NgramLm::State* before);

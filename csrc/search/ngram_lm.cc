@@ -25,7 +25,7 @@ constexpr std::uint32_t kMaxNgrams = 1u << 30;
                               "; write it again with `asr lm`");
 }
 
-// Else glibc keeps what building took, 50 MB for the lexicon of the bundled language model and 4 for its look-ahead.
+// Otherwise glibc keeps freed memory, 50 MB for the lexicon of the bundled language model and 4 for its look-ahead.
 void return_free_memory() {
 #ifdef __GLIBC__
   malloc_trim(0);
@@ -34,7 +34,7 @@ void return_free_memory() {
 
 }  // namespace
 
-// Reads a file front to back and never past its end.
+// Reads a file from front to back and never beyond its end.
 class NgramLm::Reader {
  public:
   Reader(const std::uint8_t* data, std::size_t size) : next_(data), left_(size) {}
@@ -47,7 +47,7 @@ class NgramLm::Reader {
     return start;
   }
 
-  // The lowest byte first.
+  // Lowest byte first.
   std::uint32_t number(const char* what, std::size_t num_bytes = 4) {
     const std::uint8_t* bytes = take(num_bytes, what);
     std::uint32_t value = 0;
@@ -55,7 +55,7 @@ class NgramLm::Reader {
     return value;
   }
 
-  // In 7 bits a byte, the lowest first, all but the last with their highest bit set.
+  // 7 bits per byte, lowest first; all but the last have their highest bit set.
   std::uint32_t varint(const char* what) {
     std::uint32_t value = 0;
     for (int shift = 0; shift < 28; shift += 7) {
@@ -289,7 +289,7 @@ float NgramLm::advance(State& state, std::int32_t word) const noexcept {
   next.contexts.fill(-1);
   float log_prob = unigram_log_probs_[static_cast<std::size_t>(word)];
   if (order() > 1) next.contexts[0] = word;
-  for (std::size_t n = 1; n < order(); ++n) {  // the longer context overrules the shorter
+  for (std::size_t n = 1; n < order(); ++n) {  // the longer context takes precedence
     const std::int32_t context = state.contexts[n - 1];
     if (context < 0) continue;
     const std::int32_t found = find_child(n, context, word);

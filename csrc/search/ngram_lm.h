@@ -1,10 +1,9 @@
-// A back-off n-gram language model of words (Katz 1987), packed for reading: `asr lm` writes the file from an ARPA
-// file, asr/lm/packed.py describes its bytes. It may carry pronunciations of its words, and a model that pronounces
-// others.
+// A back-off n-gram language model of words (Katz 1987) in packed form: `asr lm` writes the file from an ARPA file;
+// asr/lm/packed.py describes its bytes. It may contain pronunciations of its words, and a G2P model for other words.
 //
-// The n-grams of each order are sorted, and those that continue the same (n-1)-gram lie side by side: a trie, as in
-// Heafield 2011, "KenLM: Faster and smaller language model queries". A state holds where the last 1, 2, ... words lie
-// in it, so that a word costs one binary search per order.
+// The n-grams of each order are sorted, so those with the same (n-1)-gram prefix are adjacent: a trie, as in Heafield
+// 2011, "KenLM: Faster and smaller language model queries". A state holds the positions of the last 1, 2, ... words, so
+// that a word costs one binary search per order.
 #pragma once
 
 #include <array>
@@ -39,7 +38,7 @@ class NgramLm {
     float operator[](std::size_t i) const noexcept { return low + step * static_cast<float>(codes[i]); }
   };
 
-  // contexts[k - 1]: index of the last k words among the k-grams, or -1 where they are none.
+  // contexts[k - 1]: index of the last k words among the k-grams, or -1 if they are not a k-gram.
   struct State {
     std::array<std::int32_t, kMaxOrder - 1> contexts;
   };
@@ -53,16 +52,15 @@ class NgramLm {
     PackedRanges children;  // of each, in the next level; not of the highest order
   };
 
-  // `data`, `size`: the whole file; not needed afterwards. Throws std::invalid_argument for anything that is not one,
-  // to the byte.
+  // `data`, `size`: the whole file; not needed afterwards. Throws std::invalid_argument for anything else.
   NgramLm(const std::uint8_t* data, std::size_t size);
 
   State begin() const noexcept { return begin_; }  // at the beginning of a sentence
 
-  // log P(word | state); `state` moves on. word: in [0, num_words).
+  // log P(word | state); updates `state`. word: in [0, num_words).
   float advance(State& state, std::int32_t word) const noexcept;
 
-  std::int32_t find(std::string_view word) const noexcept;  // unknown() for a word that is not in the vocabulary
+  std::int32_t find(std::string_view word) const noexcept;  // unknown() for a word outside the vocabulary
   std::string_view word(std::int32_t word) const noexcept {
     const std::uint32_t* const start = word_starts_.data() + word;
     return std::string_view(text_.data() + start[0], start[1] - start[0] - 1);
@@ -73,22 +71,22 @@ class NgramLm {
     return unigram_log_probs_[static_cast<std::size_t>(word)];
   }
 
-  // Names of the phones that words are pronounced in; none: the file has no pronunciations.
+  // Names of the phones of the pronunciations; none if the file has no pronunciations.
   const std::vector<std::string>& phones() const noexcept { return phones_; }
-  // Of a word, a byte kFirstPhone + i for phone i; may be none.
+  // Pronunciations of a word, with byte kFirstPhone + i for phone i; may be none.
   std::vector<std::string_view> pronunciations(std::int32_t word) const;
-  // Bytes of the file that are about pronunciations; 0: none.
+  // Bytes of the file for pronunciations; 0 if there are none.
   std::size_t pronunciations_size() const noexcept { return pronunciations_size_; }
-  // The file of the model that pronounces other words; of size 0: none.
+  // The file of the G2P model for other words; empty if there is none.
   const std::vector<std::uint8_t>& g2p() const noexcept { return g2p_; }
 
-  // How often each byte follows each other one, [before][byte], in a text of words as likely as they are alone, with a
-  // space around every word: of spellings, or of pronunciations. Shares of all pairs.
+  // How often each byte follows each other one, [before][byte], in a text whose words have their unigram probabilities,
+  // with a space around every word: of spellings, or of pronunciations. Shares of all pairs.
   std::vector<double> pair_shares(bool of_pronunciations = false) const;
 
-  // Built when first asked for, which takes about as long as opening the file.
+  // Built on first use, which takes about as long as opening the file.
   const Lexicon& lexicon(bool of_pronunciations = false) const;  // else of spellings
-  // In one of these; null: the file has no bigrams.
+  // For one of these; null if the file has no bigrams.
   const LookAhead* look_ahead(bool of_pronunciations) const;
 
   // Of order 2 or higher: the bigrams that begin with `word`, from the first to before the last, and what they are.

@@ -1,5 +1,5 @@
-// Numbers in the bits that they need: a large table is several times as small as with 32 bits each, and misses the
-// processor's caches less often.
+// Numbers stored in as few bits as needed: a large table is several times smaller than with 32 bits each, and causes
+// fewer cache misses.
 #pragma once
 
 #include <algorithm>
@@ -10,11 +10,11 @@
 
 namespace asr_stream {
 
-// A list of numbers of equally many bits, one after the other.
+// A list of numbers with equally many bits.
 class PackedNumbers {
  public:
   PackedNumbers() = default;
-  // `highest`: of the numbers that come. `capacity`: how many, at most.
+  // `highest`: the largest number to come. `capacity`: maximum count.
   PackedNumbers(std::uint32_t highest, std::size_t capacity) {
     while (num_bits_ < 32 && highest >> num_bits_ != 0) ++num_bits_;
     mask_ = (std::uint64_t{1} << num_bits_) - 1;
@@ -37,9 +37,9 @@ class PackedNumbers {
 
   std::size_t size() const noexcept { return size_; }
 
-  // The first place in [begin, end), whose numbers ascend, with `number` or more; `end` where there is none.
+  // The first position in [begin, end), whose numbers ascend, with `number` or more; `end` if there is none.
   std::size_t lower_bound(std::size_t begin, std::size_t end, std::uint32_t number) const noexcept {
-    for (std::size_t length = end - begin; length > 0;) {  // without branches that cannot be foreseen
+    for (std::size_t length = end - begin; length > 0;) {  // without unpredictable branches
       const std::size_t half = length / 2;
       const bool is_behind = (*this)[begin + half] < number;
       begin += is_behind ? half + 1 : 0;
@@ -55,8 +55,8 @@ class PackedNumbers {
   std::vector<std::uint64_t> units_;  // and one more, so that the last number may be read as if it went on
 };
 
-// Where ranges that follow one another begin and end, most of them short. A block of them has the place where it
-// begins, and the length of each in a byte; a block with a longer range has all places.
+// Begin and end of consecutive ranges, most of them short. A block of them stores its begin, and the length of each
+// range in a byte; a block with a longer range stores all positions.
 class PackedRanges {
  public:
   // `capacity`: how many, at most.
@@ -65,7 +65,7 @@ class PackedRanges {
     blocks_.reserve(capacity / kBlock + 1);
   }
 
-  // The next range, from the end of the one before on. All lengths together are at most 2^31 - 1.
+  // Appends a range that begins at the end of the previous one. All lengths together are at most 2^31 - 1.
   void push_back(std::uint32_t length) {
     const std::size_t i = lengths_.size() % kBlock;
     if (i == 0) blocks_.push_back(end_);

@@ -1,4 +1,4 @@
-// How a speaker pauses: within an utterance, and between utterances that an endpoint has cut out of one sentence.
+// A speaker's pauses: within an utterance, and between utterances that an endpoint cut out of one sentence.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@ namespace asr_stream {
 // Counts in encoder frames of the stream. For one thread at a time.
 class Pauses {
  public:
-  // The longest pause of this speaker: between the tokens of `hypothesis`, in the utterances before, half of which is
-  // expected again, and between these and this one where the sentence goes on.
+  // The longest pause of this speaker: between the tokens of `hypothesis`, half of the longest one in earlier
+  // utterances, and between these and this one if the sentence continues.
   std::int64_t longest(const Hypothesis& hypothesis) const {
     std::int64_t longest = expected_;
     if (!was_finished_ && follows(hypothesis)) longest = std::max(longest, hypothesis.start_frames[0] - speech_end_);
@@ -23,12 +23,12 @@ class Pauses {
     return longest;
   }
 
-  // Whether `hypothesis` begins soon after the utterance before.
+  // Whether `hypothesis` begins soon after the previous utterance.
   bool follows(const Hypothesis& hypothesis) const {
     return !hypothesis.tokens.empty() && hypothesis.start_frames[0] - speech_end_ <= kLongestInTurn;
   }
 
-  // The utterance of `hypothesis` has ended.
+  // Called when the utterance of `hypothesis` has ended.
   void end(const Hypothesis& hypothesis, const EndpointCues& cues) {
     if (hypothesis.tokens.empty()) return clear();
     expected_ = cues.longest_pause_frames / 2;
@@ -40,10 +40,10 @@ class Pauses {
   void clear() { *this = {}; }
 
  private:
-  static constexpr std::int64_t kLongestInTurn = 80;  // 3.2 s: after a longer one the words before are of no concern
+  static constexpr std::int64_t kLongestInTurn = 80;  // 3.2 s: after a longer pause, earlier words do not matter
 
   std::int64_t expected_ = 0;
-  std::int64_t speech_end_ = -kLongestInTurn - 1;  // end of the last token of the utterance before; now: long ago
+  std::int64_t speech_end_ = -kLongestInTurn - 1;  // end of the last token of the previous utterance; at first long ago
   bool was_finished_ = true;  // as a sentence
 };
 

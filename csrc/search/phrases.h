@@ -1,4 +1,4 @@
-// A grammar that is a list of phrases: only these are recognized, one after the other, and [unk] for anything else.
+// A grammar that is a list of phrases: only sequences of these are recognized, and [unk] for anything else.
 //
 // The phrases form a trie of bytes. A search moves along `Step`s: a token, and the node that its text leads to.
 // A word may be spelled by any tokens that make it, so that the same list serves letters and pieces of words.
@@ -31,10 +31,10 @@ class Phrases {
     const Step* end() const { return last; }
   };
 
-  // tokens: UTF-8 spelling of every token, as for `token_texts`. list: one phrase a line; one given twice counts once,
-  // and so does "[unk]", which is always there. unknown_cost: nats for each token that [unk] takes the place of: the
-  // higher, the rarer it is; (0, 100]. std::invalid_argument for a list without a phrase, what the tokens cannot spell,
-  // and a cost out of range.
+  // tokens: UTF-8 spelling of every token, as for `token_texts`. list: one phrase per line; duplicates are ignored, and
+  // so is "[unk]", which is always included. unknown_cost: nats for each token that [unk] replaces: the higher, the
+  // rarer it is; in (0, 100]. Throws std::invalid_argument for a list without a phrase, phrases that the tokens cannot
+  // spell, and a cost out of range.
   Phrases(std::string_view list, const std::vector<std::string>& tokens, float unknown_cost = kUnknownCost);
 
   // The nodes before and after the word boundary that begins a phrase; an utterance may begin without it.

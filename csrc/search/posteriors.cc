@@ -9,10 +9,10 @@ namespace asr_stream {
 
 namespace {
 
-// CTC's frames are taken for independent, so that scores differ by more than the probabilities do.
+// CTC treats frames as independent, so scores differ more than the true probabilities.
 constexpr double kScale = 0.3;
 
-// Adds `weight` to the words of `words` that `other` has too, in an alignment with the fewest errors.
+// Adds `weight` to the words of `words` that `other` also has, in an alignment with the fewest errors.
 void add_matches(const std::vector<std::int32_t>& words, const std::vector<std::int32_t>& other, float weight,
                  std::vector<float>& sums) {
   const std::size_t width = other.size() + 1;

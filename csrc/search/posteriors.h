@@ -1,5 +1,5 @@
 // Posteriors from the sentences of a lattice (Wessel et al. 2001, "Confidence measures for large vocabulary continuous
-// speech recognition"): a word is as likely as the sentences that contain it at its place.
+// speech recognition"): the probability of a word is that of the sentences with this word at this position.
 #pragma once
 
 #include <cstddef>

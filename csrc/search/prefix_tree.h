@@ -1,5 +1,5 @@
-// Lists that share their beginnings, stored backwards: each node points to its parent. Nodes are counted by the
-// handles on them and by their children, and are used again once nothing refers to them.
+// Lists with shared prefixes, stored backwards: each node points to its parent. Nodes are reference counted, by handles
+// and children, and are reused after nothing refers to them.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ class SharedLists {
     if (node != kEmpty) ++at(node).num_references;
   }
 
-  // Calls `before_free(node)` for each node that nothing refers to any more, children first.
+  // Calls `before_free(node)` for each node without references, children first.
   template <typename BeforeFree>
   void release(std::int32_t node, BeforeFree before_free) {
     while (node != kEmpty && --at(node).num_references == 0) {
@@ -70,9 +70,9 @@ class SharedLists {
   std::size_t num_free_ = 0;
 };
 
-// The prefixes of a beam search. One node per sequence of tokens, and of words where tokens leave open which word they
-// end: extending a prefix by the same gives the same node for as long as anything refers to it, so two hypotheses are
-// the same when their nodes are.
+// The prefixes of a beam search. One node per sequence of tokens (and of words, if tokens leave open which word they
+// end): extending a prefix in the same way gives the same node while anything refers to it, so two hypotheses are equal
+// if their nodes are.
 class PrefixTree {
  public:
   static constexpr std::int32_t kRoot = -1;  // the empty prefix

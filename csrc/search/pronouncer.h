@@ -1,4 +1,4 @@
-// The phones of words: of those that a language model knows, and by its G2P those of others.
+// The phones of words: from a language model for known words, from its G2P model for others.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace asr_stream {
 
-// For one thread, and no longer than the language model.
+// For one thread; must not outlive the language model.
 class Pronouncer {
  public:
   explicit Pronouncer(const NgramLm& lm) : lm_(lm) {}
 
-  // Likelier ones come first, each a byte a phone. std::invalid_argument for a word without any.
+  // More likely ones first, one byte per phone. Throws std::invalid_argument for a word without any.
   std::vector<std::string> pronounce(const std::string& word);
 
  private:

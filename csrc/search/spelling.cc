@@ -31,7 +31,7 @@ std::vector<std::string> letters_of(std::string_view text) {
   return letters;
 }
 
-// Letters of ASCII in one case; others are left to those who write them.
+// Changes the case of ASCII letters; other letters are left as the user wrote them.
 std::string in_case(std::string word, char first, char last) {
   for (char& byte : word) {
     if (byte >= first && byte <= last) byte = static_cast<char>(byte ^ 0x20);

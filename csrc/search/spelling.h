@@ -1,4 +1,4 @@
-// How the tokens of a model write words, and the lists that people write for it: hotwords, phrases.
+// How a model's tokens spell words, and the lists that users write: hotwords, phrases.
 #pragma once
 
 #include <cstddef>
@@ -15,20 +15,20 @@ namespace asr_stream {
 // SentencePiece; empty for one that writes nothing.
 std::vector<std::string> token_texts(const std::vector<std::string>& tokens);
 
-// Puts words as a model writes them. Immutable.
+// Spells words as a model writes them. Immutable.
 class Spelling {
  public:
   explicit Spelling(const std::vector<std::string>& tokens);  // as for `token_texts`
 
-  // The words of `text` with one space between them, A to Z in the case that the model has. `what`, such as "hotword",
-  // is for errors: std::invalid_argument for a text without words, and for a word that no tokens spell.
+  // The words of `text` separated by one space, A to Z in the model's case. `what`, such as "hotword", is for errors:
+  // throws std::invalid_argument for a text without words, or a word that the tokens cannot spell.
   std::string spell(std::string_view text, const char* what) const;
 
-  // The fewest tokens that write those words. Where tokens are letters, a boundary is only between words.
+  // The fewest tokens that spell those words. If tokens are letters, boundaries are only between words.
   std::vector<std::int32_t> tokens_of(std::string_view text, const char* what) const;
 
  private:
-  // The fewest tokens that write `text`; none where nothing does.
+  // The fewest tokens that spell `text`; none if that is impossible.
   std::vector<std::int32_t> segment(const std::string& text) const;
   std::string refusal(const std::string& word, const char* what) const;
 
@@ -38,13 +38,13 @@ class Spelling {
   bool begins_words_ = false;                             // whether a piece has a boundary and letters
 };
 
-// The parts of a text between white space.
+// The parts of a text, separated by white space.
 std::vector<std::string> split_words(std::string_view text);
 
-// The lines of a list, without white space around them and a byte order mark in front; empty ones are left out.
+// The nonempty lines of a list, without surrounding white space and without a byte order mark.
 std::vector<std::string_view> list_lines(std::string_view text);
 
-// How many letters `text` has: code points of UTF-8 that are not spaces.
+// The number of letters of `text`: UTF-8 code points that are not spaces.
 std::size_t num_letters(std::string_view text);
 
 }  // namespace asr_stream

@@ -13,12 +13,12 @@ namespace asr_stream {
 namespace {
 
 constexpr std::int64_t kFluentFrames = 3;
-// How far, in frames, the letters of a word may lie from its phones, and its first letter from its first phone.
+// Maximum distance, in frames, between the letters of a word and its phones, and between their beginnings.
 constexpr std::int64_t kLettersReach = 6;
 constexpr std::int64_t kBoundaryReach = 4;
 constexpr double kRounding = 1e-3;  // of sums of boosts, in another order
 
-constexpr double kMaxLogOdds = 5.0;  // of a posterior: where all sentences agree, the word may still be wrong
+constexpr double kMaxLogOdds = 5.0;  // of a posterior: even if all sentences agree, the word may be wrong
 
 // A word of a hypothesis: its frames and the confidences of its tokens.
 struct WordFrames {
@@ -59,8 +59,8 @@ std::vector<WordFrames> group_words(const Hypothesis& hypothesis, const std::vec
   return result;
 }
 
-// The letters at word `index`: from the word boundary of the letters that is nearest to the word's first phone to the
-// one nearest to the next word's. Where none is near, from the middle between the phones of the two words.
+// The letters of word `index`: from the word boundary of the letters nearest to the word's first phone to the one
+// nearest to the next word's. If none is near, from the middle between the phones of the two words.
 std::string written(const std::vector<WordFrames>& words, std::size_t index, const Hypothesis& letters,
                     const std::vector<std::string>& tokens) {
   const std::vector<WordFrames> lettered = group_words(letters, tokens);

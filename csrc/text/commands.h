@@ -5,8 +5,8 @@
 // A command is a row of a language's table, or a line of the user's list. Many are also ordinary words ("the period of
 // the war"), so:
 //
-// - None stands behind an article or another word that a noun has to follow.
-// - Of a word such as "period" the language's rules tell whether it is used as such; with a pause before it, it is not.
+// - A command cannot follow an article or another word that needs a noun.
+// - For a word such as "period" the language's rules tell whether it is used as a noun; after a pause, it is a command.
 // - "scratch that" stands alone: between pauses, or at the beginning or end of the utterance.
 #pragma once
 
@@ -23,22 +23,22 @@ namespace asr_stream {
 
 struct SpokenCommand {
   enum class Kind {
-    kMark,      // after the previous word: ","
-    kOpening,   // before the word after: "("
+    kMark,      // attached to the previous word: ","
+    kOpening,   // attached to the next word: "("
     kJoining,   // between two words, without a space: "-"
     kSeparate,  // a word of its own: "–"
     kBreak,     // line breaks
-    kCapital,   // the word after gets a capital
-    kCapitals,  // or capitals throughout
-    kTakeBack,  // what came before in the utterance is taken back, or else the utterance before
+    kCapital,   // capitalizes the next word
+    kCapitals,  // writes the next word in capitals
+    kTakeBack,  // takes back the utterance so far, or else the previous utterance
   };
-  std::string_view phrase;  // in small letters
+  std::string_view phrase;  // in lower case
   Kind kind;
   std::string text = {};
   bool is_ordinary_word = false;
 
   bool ends_sentence() const { return kind == Kind::kBreak || (!text.empty() && ends_in_stop()); }
-  bool changes_sentence() const;  // not quotes and brackets, for which the words around them decide
+  bool changes_sentence() const;  // false for quotes and brackets, where the words around them decide
 
  private:
   bool ends_in_stop() const;
@@ -46,8 +46,8 @@ struct SpokenCommand {
 
 struct CommandLanguage {
   std::vector<SpokenCommand> table;
-  std::unordered_set<std::string> not_after;  // words that a noun follows
-  // Whether the words `first` to `last`, of a row that says is_ordinary_word, are used as such.
+  std::unordered_set<std::string> not_after;  // words that need a noun after them
+  // Whether the words `first` to `last`, of a row with is_ordinary_word, are used as ordinary words.
   bool (*is_ordinary)(const std::vector<std::string>& words, std::size_t first, std::size_t last);
 };
 
@@ -62,14 +62,15 @@ class Commands {
   static constexpr std::size_t kMaxLines = 1000;
   static constexpr double kPause = 0.3;  // seconds
 
-  // language: or null. list: "next item -> new line": a phrase, and a phrase of the table, or a text, or nothing: then
-  // that phrase is no command. std::invalid_argument that names the line; also where there is neither.
+  // language: may be null. list: "next item -> new line": a phrase, and a phrase of the table, a text, or nothing,
+  // which removes the command. Throws std::invalid_argument with the line; also if there is neither a list nor a
+  // language.
   Commands(const CommandLanguage* language, std::string_view list);
   Commands(const Commands&) = delete;
   Commands& operator=(const Commands&) = delete;
 
-  // The commands among words, in order. Of a text that goes on and whose first `num_known` words stay,
-  // *num_decided are those of which it is known whether they belong to one.
+  // The commands among words, in order. For an incomplete text whose first `num_known` words stay, *num_decided is the
+  // number of words for which it is known whether they belong to a command.
   std::vector<FoundCommand> find(const std::vector<Word>& words, std::size_t num_known, bool is_final,
                                  std::size_t* num_decided) const;
 

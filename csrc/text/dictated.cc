@@ -15,14 +15,14 @@ constexpr std::string_view kMarks = ",.?!;:";
 
 bool is_mark(char byte) { return kMarks.find(byte) != std::string_view::npos; }
 
-// Without the marks after it; a full stop of the word's own (p.m.) is kept.
+// The word without the marks after it; its own full stop (p.m.) is kept.
 std::size_t base_of(const std::string& text, const std::string& own) {
   std::size_t base = text.size();
   while (base > 1 && is_mark(text[base - 1])) --base;
   return std::min(text.size(), base + (!own.empty() && own.back() == '.' ? 1 : 0));
 }
 
-// One mark in place of another: never two.
+// Replaces a mark by another one, so that there are never two.
 void append_mark(ReplacedWord& word, const std::string& mark) {
   std::string& text = word.word.text;
   if (!mark.empty() && is_mark(mark.front())) {
@@ -61,7 +61,7 @@ std::vector<ReplacedWord> put_together(const TokensWithCommands& given, const st
                                        std::size_t num_shown) {
   std::vector<ReplacedWord> result;
   std::string opening;                      // before the next word
-  bool is_joined = false;                   // to the word before
+  bool is_joined = false;                   // to the previous word
   const SpokenCommand* capital = nullptr;  // of the next word
   for (std::size_t i = 0; i < given.tokens.size(); ++i) {
     const ShownToken& token = given.tokens[i];

@@ -1,4 +1,4 @@
-// Shown tokens and the spoken commands among them, put together into words.
+// Joins shown tokens, and the spoken commands among them, into words.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace asr_stream {
 
-// In place of a word of a command, for the steps between, which let it pass as a word that they do not know.
+// A placeholder for a word of a command; the other steps treat it as an unknown word.
 inline constexpr std::string_view kCommandWord = "\x01";
 
 struct TokensWithCommands {
@@ -22,9 +22,9 @@ struct TokensWithCommands {
   const std::vector<FoundCommand>& found;
 
   bool is_command(std::size_t token) const { return tokens[token].text == kCommandWord; }
-  // nullptr: it is a further word of the command before.
+  // nullptr: another word of the previous command.
   const SpokenCommand* command(std::size_t token) const;
-  // What the commands from a token on, up to the next word, make of the sentence; nullptr: nothing.
+  // The effect on the sentence of the commands from a token up to the next word; nullptr: none.
   const SpokenCommand* change(std::size_t token) const;
   const SpokenCommand* last_change() const;  // after the last word
 };

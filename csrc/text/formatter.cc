@@ -12,14 +12,13 @@ namespace asr_stream {
 
 namespace {
 
-// Words before a word that the network is given for a partial; a final has all that it can use. With so many, one of
-// 2151 partials of read speech had another mark or case than with all 48 before it; with 12, 15.
+// Words before a word that the network gets for a partial; a final uses all that it can. With this many, one of 2151
+// partials of read speech had another mark or case than with all 48 before it; with 12, 15.
 constexpr std::size_t kPartialContext = 16;
 
-// A word is stable before the network has seen all words that it can see behind it where its mark and case are as
-// probable as this.
-// Of the words that partials call stable the final has 0.3 % otherwise (benchmarks/formatting.py); with 0.8, 0.8 %, and
-// a word is stable half a word sooner. Dictation cannot take back what it has typed.
+// A word is also stable before the network has seen all words of its look-ahead if its mark and case have at least this
+// probability. Then the final changes 0.3 % of the words that partials call stable (benchmarks/formatting.py); with 0.8
+// it changes 0.8 %, and a word is stable half a word sooner. Dictation cannot take back typed text.
 constexpr float kCertain = 0.9f;
 
 // Silence after a forced cut, in seconds, that ends the sentence.
@@ -37,7 +36,7 @@ std::vector<double> pauses(const std::vector<Word>& words, const std::vector<Sho
   return result;
 }
 
-// Leaves out what "scratch that" takes back of these words; how many utterances before them it takes back as well.
+// Removes the words that "scratch that" takes back; also returns how many earlier utterances it takes back.
 std::size_t take_back(std::vector<Word>& words, std::vector<FoundCommand>& found, std::size_t& num_stable,
                       std::size_t& num_known) {
   std::size_t first = 0, num_former = 0, num_gone = 0;
@@ -71,7 +70,7 @@ std::shared_ptr<const TextOptions> text_options(const TextRequest& request) {
   }
   if (request.mask) options->mask = std::make_shared<const WordMask>(*request.mask);
   if (known) options->punctuation = request.punctuation;
-  // Plain text is in small letters, hotwords too.
+  // Plain text is in lower case, including hotwords.
   const std::vector<WrittenForm> written = request.formatted ? request.written_forms : std::vector<WrittenForm>();
   auto replacements = std::make_shared<const Replacements>(request.replace.value_or(""), written);
   if (!replacements->empty()) options->replacements = std::move(replacements);
@@ -125,15 +124,15 @@ const PunctuationRun* TextFormatter::format(std::vector<Word> words, std::size_t
   if (shown_.empty() && continues_ && !words.empty() && words[0].start_s - last_end_s_ >= kSentencePause) {
     in_sentence_ = continues_ = false;
   }
-  // Settled words may have changed since.
+  // Settled words may have changed since then.
   if (words_.size() > num_stable || !std::equal(words_.begin(), words_.end(), texts.begin())) begin_utterance();
   const std::vector<std::string> unmasked = texts;
   if (options_->mask && options_->mask->longest()) {
     options_->mask->apply(texts);
-    if (!is_final) num_known -= std::min(num_known, options_->mask->longest() - 1);  // a phrase may go on
+    if (!is_final) num_known -= std::min(num_known, options_->mask->longest() - 1);  // a phrase may continue
   }
 
-  // Numbers: what is settled once and for all, and what is not.
+  // Numbers: settled ones and others.
   const std::size_t begin = words_.size();
   draft_ = {std::move(words), tokens_, std::move(found), num_taken_back, 0, 0, is_final, complete};
   std::size_t num_settled = 0;
@@ -152,7 +151,7 @@ const PunctuationRun* TextFormatter::format(std::vector<Word> words, std::size_t
   const std::size_t num_words = tokens_.empty() ? 0 : tokens_.back().last + 1;
   words_.assign(unmasked.begin(), unmasked.begin() + static_cast<std::ptrdiff_t>(num_words));
 
-  // Case and punctuation of what is not shown for good.
+  // Case and punctuation of tokens that may still change.
   run_.reset();
   if (!known || !options_->formatted || !options_->punctuation) return nullptr;
   const std::size_t before = std::min(options_->punctuation->left_context, kPartialContext);
@@ -174,13 +173,13 @@ const PunctuationRun* TextFormatter::format(std::vector<Word> words, std::size_t
   return &*run_;
 }
 
-// Whether no command after this token, which was recognized for good, can change it.
+// Whether no command after this token, which is final, can change it.
 bool TextFormatter::is_settled(std::size_t token) const {
   const std::size_t behind = options_->commands && !draft_.is_final ? 1 : 0;
   return token + behind < tokens_.size();
 }
 
-// The sentence after a command.
+// The state of the sentence after a command.
 void TextFormatter::passes(const SpokenCommand* command) {
   if (!command || !command->changes_sentence()) return;
   in_sentence_ = !command->ends_sentence();
@@ -213,7 +212,7 @@ ShownText TextFormatter::shown(const std::vector<float>& mark_probs, const std::
       continued_ = continues_;
       continues_ = !draft_.complete;
       last_end_s_ = draft_.words.back().end_s;
-      // What was spoken, or left to be spoken, holds however long the pause.
+      // Spoken punctuation, or its absence, takes precedence over pauses.
       const SpokenCommand* last = draft.last_change();
       if (last) continues_ = !last->ends_sentence();
       if (options_->commands && !options_->punctuation) continues_ = in_sentence_;
@@ -225,7 +224,7 @@ ShownText TextFormatter::shown(const std::vector<float>& mark_probs, const std::
   return result;
 }
 
-// Case and marks of the tokens that are not shown for good, by the network, but where a mark was spoken.
+// Sets case and marks of tokens that may still change, by the network, except where a mark was spoken.
 void TextFormatter::punctuate_draft(const std::vector<float>& mark_probs, const std::vector<float>& case_probs,
                                     std::vector<std::string>& all) {
   if (mark_probs.size() != run_->words.size() * kNumMarks || case_probs.size() != run_->words.size() * kNumCases) {
@@ -233,7 +232,7 @@ void TextFormatter::punctuate_draft(const std::vector<float>& mark_probs, const 
                                 std::to_string(run_->words.size()));
   }
   const TokensWithCommands draft = draft_tokens();
-  std::vector<std::size_t> places;  // tokens that are words and not shown for good
+  std::vector<std::size_t> places;  // tokens that are words and may still change
   std::size_t skipped = 0;
   for (std::size_t i = draft_.first; i < draft.tokens.size(); ++i) {
     if (draft.is_command(i)) continue;
@@ -278,7 +277,7 @@ void TextFormatter::punctuate_draft(const std::vector<float>& mark_probs, const 
   all.resize(draft.tokens.size());
   for (std::size_t j = 0; j < words.size(); ++j) all[places[j]] = std::move(found.words[j]);
 
-  // What stays: tokens that the network has seen enough of, or is sure of.
+  // Stable tokens: those whose look-ahead the network has seen, or that it is sure about.
   std::size_t num_behind = 0;  // settled words
   for (const std::size_t place : places) num_behind += is_settled(place) ? 1 : 0;
   std::size_t j = 0;
@@ -295,7 +294,7 @@ void TextFormatter::punctuate_draft(const std::vector<float>& mark_probs, const 
   }
 }
 
-// Without the network, capitals follow the marks that are spoken.
+// Without the network, capitals follow spoken marks.
 void TextFormatter::leave_unpunctuated(std::vector<std::string>& all) {
   const TokensWithCommands draft = draft_tokens();
   const bool with_capitals = options_->commands && options_->formatted;

@@ -1,13 +1,13 @@
-// Words as they are shown: spoken commands, masked words, numbers, case and punctuation, replacements, in this order,
-// of one utterance after another.
+// Words as they are shown: applies spoken commands, masking, numbers, case and punctuation, and replacements, in this
+// order, to one utterance after another.
 //
-// What was shown as stable in a partial stays as long as the words under it do, and what a partial costs depends on
-// what is new in it. Nothing of an utterance reaches the next one but that a sentence goes on after a forced cut.
+// Words shown as stable in a partial stay as long as the recognized words do, and the cost of a partial depends only on
+// its new words. The only state between utterances is whether a sentence continues after a forced cut.
 //
-// The network for case and punctuation is run by the owner, where a partial or a final asks for it:
+// The owner runs the punctuation network when a partial or a final asks for it:
 //
 //     const PunctuationRun* run = formatter.partial(words, num_stable);
-//     ShownText text = formatter.shown(what the network answers to `run`, if there is one);
+//     ShownText text = formatter.shown(the network's answer for `run`, if any);
 #pragma once
 
 #include <cstddef>
@@ -28,16 +28,16 @@
 namespace asr_stream {
 
 struct TextOptions {
-  bool formatted = true;               // with numbers, case and punctuation; or words alone
-  const Language* language = nullptr;  // or none: words as they are recognized
+  bool formatted = true;               // with numbers, case and punctuation; otherwise only words
+  const Language* language = nullptr;  // null: words as recognized
   EnglishSpelling spelling = EnglishSpelling::kAmerican;
   std::shared_ptr<const Commands> commands;                // or none
   std::shared_ptr<const WordMask> mask;                    // or none
-  std::shared_ptr<const PunctuationMetadata> punctuation;  // of the network, or none: small letters, and "I"
+  std::shared_ptr<const PunctuationMetadata> punctuation;  // of the network; null: lower case, except for "I"
   std::shared_ptr<const Replacements> replacements;        // or none
 };
 
-// What the text of a model's events is to be. Lists: one entry a line, or none.
+// Options for the text of a model's events. Lists: one entry per line, or empty.
 struct TextRequest {
   bool formatted = true;
   std::string_view language;  // its code
@@ -50,11 +50,11 @@ struct TextRequest {
   EnglishSpelling spelling = EnglishSpelling::kAmerican;
 };
 
-// Null: the text is shown as it is recognized. A language without a folder has neither numbers nor case and
-// punctuation. std::invalid_argument for a list that is amiss, and for commands of a language that has none.
+// Null: the text is shown as recognized. A language without a folder has neither numbers nor case and punctuation.
+// Throws std::invalid_argument for an invalid list, and for commands of a language without commands.
 std::shared_ptr<const TextOptions> text_options(const TextRequest& request);
 
-// One run of the network: words in small letters, and the pause before each in seconds, NaN where unknown.
+// One run of the network: words in lower case, and the pause before each in seconds, NaN if unknown.
 struct PunctuationRun {
   std::vector<std::string> words;
   std::vector<double> pauses_s;
@@ -63,34 +63,34 @@ struct PunctuationRun {
 };
 
 struct ShownText {
-  std::vector<Word> words;  // a word that stands for several has their times, and their least confidence
+  std::vector<Word> words;  // a word that stands for several has their times and lowest confidence
   std::size_t num_stable = 0;
   std::size_t num_taken_back = 0;  // finals only: number of earlier finals that it takes back
 };
 
-// For one stream. Each partial and final is followed by `shown`, but where there is none to be shown.
+// For one stream. Each partial and final is followed by `shown`, unless there is nothing to show.
 class TextFormatter {
  public:
   explicit TextFormatter(std::shared_ptr<const TextOptions> options) : options_(std::move(options)) {}
 
-  // The input that the network must be run on before the text is known, or null. Valid until `shown`.
+  // The input of the network that is needed for the text, or null. Valid until `shown`.
   const PunctuationRun* partial(const std::vector<Word>& words, std::size_t num_stable);
-  // is_cut: the speaker goes on.
+  // is_cut: the speaker continues.
   const PunctuationRun* final(const std::vector<Word>& words, bool is_cut);
-  // The probabilities (num_words, kNumMarks) and (num_words, kNumCases) of the run's words; none where there was no
-  // run. std::invalid_argument for another number.
+  // The probabilities (num_words, kNumMarks) and (num_words, kNumCases) of the run's words; empty without a run. Throws
+  // std::invalid_argument for another size.
   ShownText shown(const std::vector<float>& mark_probs = {}, const std::vector<float>& case_probs = {});
-  void reset();  // what follows is another text
+  void reset();  // a new text follows
 
  private:
-  // A text on its way.
+  // A text in progress.
   struct Draft {
     std::vector<Word> words;
     std::vector<ShownToken> tokens;  // before punctuation
     std::vector<FoundCommand> found;
     std::size_t num_taken_back = 0;
-    std::size_t first = 0;           // token that the network is given first
-    std::size_t num_shown = 0;       // tokens that are shown for good
+    std::size_t first = 0;           // first token that the network gets
+    std::size_t num_shown = 0;       // leading tokens that no longer change
     bool is_final = false;
     bool complete = false;
   };
@@ -105,9 +105,9 @@ class TextFormatter {
   void leave_unpunctuated(std::vector<std::string>& all);
 
   std::shared_ptr<const TextOptions> options_;
-  bool continues_ = false;    // the utterance goes on with a sentence
-  bool continued_ = false;    // the one before did
-  double last_end_s_ = 0.0;   // of the utterance before
+  bool continues_ = false;    // whether the utterance continues a sentence
+  bool continued_ = false;    // whether the previous one did
+  double last_end_s_ = 0.0;   // of the previous utterance
   // The shown text of the current utterance.
   std::vector<std::string> words_;  // as recognized, that are settled
   std::vector<ShownToken> tokens_;  // of them, before punctuation

@@ -1,4 +1,4 @@
-// Small letters and capitals of UTF-8 text: letters up to U+00FF and Greek and Cyrillic ones; others stay.
+// Lower and upper case of UTF-8 text: letters up to U+00FF, Greek and Cyrillic; others are unchanged.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// How the rules of a language for numbers are applied: at each word the one that takes the most words wins.
+// Applies a language's rules for numbers: at each word the rule that takes the most words wins.
 #pragma once
 
 #include <algorithm>
@@ -21,15 +21,15 @@ class LookedAt {
     reach_ = std::max(reach_, i + 1);
     return i < words_.size() ? words_[i] : none;
   }
-  std::size_t reach() const noexcept { return reach_; }  // what was found depends on no words from this one on
+  std::size_t reach() const noexcept { return reach_; }  // results so far do not depend on words from this one on
 
  private:
   const std::vector<std::string>& words_;
   mutable std::size_t reach_ = 0;
 };
 
-// See Language::numbers. looked_at.reach(): of all rules so far. has_role(word): it can be part of a number, or tell
-// whether another one is. match(i): the tokens of the rule that takes most words from word i on; none: no rule does.
+// See Language::numbers. looked_at.reach(): of all rules so far. has_role(word): it can be part of a number, or affect
+// whether another one is. match(i): the tokens of the rule that takes the most words from word i on; empty: none does.
 template <typename Reader, typename HasRole, typename Match>
 std::vector<ShownToken> longest_matches(const std::vector<std::string>& words, std::size_t first,
                                         std::size_t num_stable, std::size_t* num_settled, const Reader& looked_at,

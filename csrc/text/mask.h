@@ -1,4 +1,4 @@
-// Words that are not to be shown.
+// Masking of words.
 #pragma once
 
 #include <cstddef>
@@ -9,10 +9,10 @@
 
 namespace asr_stream {
 
-// Words and phrases every letter of which becomes a star.
+// Words and phrases whose letters become stars.
 class WordMask {
  public:
-  explicit WordMask(std::string_view list);  // one a line, in any case
+  explicit WordMask(std::string_view list);  // one entry per line, in any case
   void apply(std::vector<std::string>& words) const;
   std::size_t longest() const noexcept { return longest_; }  // phrase, in words
 

@@ -32,7 +32,7 @@ std::string_view tail(std::string_view text, std::size_t size) {
   return text.size() <= size ? text : text.substr(text.size() - size);
 }
 
-// Small letters and apostrophes alone.
+// Whether a word has only lower-case letters and apostrophes.
 bool is_plain(std::string_view word) {
   for (const char c : word) {
     const auto byte = static_cast<unsigned char>(c);
@@ -60,16 +60,16 @@ std::size_t best(const float* probs, std::size_t count) {
 
 float probability(const float* mark_probs, Mark mark) { return mark_probs[static_cast<std::size_t>(mark)]; }
 
-// A comma is a full stop where that is more probable than kLikelyStop, in a sentence of kLongSentence words: of all
-// marks F1 rises from 56.9 to 58.7 % on TED talks (dev2012), and from 81.3 to 82.8 % on recognized read speech
-// with pauses; in shorter sentences it would cost more than it wins.
+// A comma becomes a full stop if that has a probability above kLikelyStop, in a sentence of kLongSentence words: the F1
+// of all marks rises from 56.9 to 58.7 % on TED talks (dev2012), and from 81.3 to 82.8 % on recognized read speech with
+// pauses; in shorter sentences it would lose more than it gains.
 constexpr float kLikelyStop = 0.3f;
 constexpr std::size_t kLongSentence = 8;
 
-// Fewer words may be an answer or a part of a sentence.
+// Fewer words may be an answer or part of a sentence.
 constexpr std::size_t kMinMarked = 3;
 
-// Words that are capitals throughout in books have 0.99 there; names that the network does not know, up to 0.84.
+// Words that books write in capitals have 0.99 there; names that the network does not know, up to 0.84.
 constexpr float kCertainCapitals = 0.85f;
 
 Mark likely_mark(const float* probs, std::size_t sentence_length, const std::string& next, const Language* language) {
@@ -81,7 +81,7 @@ Mark likely_mark(const float* probs, std::size_t sentence_length, const std::str
   return rare != language->rare_commas->end() && probability(probs, mark) < rare->second ? Mark::kNone : mark;
 }
 
-// Of the last word of a speaker who has ended.
+// The mark of the last word of a speaker who has ended.
 Mark end_mark(const float* probs, Mark likely) {
   if (likely == Mark::kPeriod || likely == Mark::kQuestion) return likely;
   return probability(probs, Mark::kQuestion) > probability(probs, Mark::kPeriod) ? Mark::kQuestion : Mark::kPeriod;

@@ -1,9 +1,10 @@
-// Case and punctuation of recognized words: what the network reads, and what its answer does to the words. The network
-// itself is run by whoever binds this.
+// Case and punctuation of recognized words: the network's input, and the effect of its output on the words. The binding
+// runs the network itself.
 //
-// The network sees one unit a word. A unit is kNumWordFeatures rows of one table, whose sum stands for the word: the
-// whole word hashed twice, so that two words hardly ever share both rows (Svenstrup et al. 2017, "Hash Embeddings"),
-// and parts of it, which reveal names and endings of words that were never seen. So there is no list of words.
+// The network's input has one unit per word. A unit is kNumWordFeatures rows of one table, whose sum represents the
+// word: the whole word hashed twice, so that two words hardly ever share both rows (Svenstrup et al. 2017, "Hash
+// Embeddings"), and its prefixes and suffixes, which reveal names and endings of unseen words. So there is no
+// vocabulary.
 #pragma once
 
 #include <array>
@@ -29,7 +30,7 @@ using WordFeatures = std::array<std::int32_t, kNumWordFeatures>;  // each in [0,
 
 // Units around the words.
 enum class SpecialUnit : std::int32_t {
-  kNone,       // also fills the features that another special unit does not need
+  kNone,       // also fills features that another special unit does not need
   kSentence,   // before the first word: a sentence begins
   kContinues,  // before the first word: the speaker is within a sentence
   kEnd,        // after the last word: the speaker has ended
@@ -41,20 +42,20 @@ enum class Case : std::int32_t { kLower, kCapitalized, kUpper };
 inline constexpr std::size_t kNumMarks = 4;
 inline constexpr std::size_t kNumCases = 3;
 
-// Upper ends in seconds of the classes of pauses; class 0 is an unknown pause, the last one any longer pause.
+// Upper bounds in seconds of the classes of pauses; class 0 is an unknown pause, the last one any longer pause.
 inline constexpr double kPauseEnds[] = {0.04, 0.12, 0.24, 0.4, 0.6, 0.9};
 inline constexpr std::int32_t kNumPauseClasses = 8;
 
-// Of a word as it is recognized, in any case; digits are alike. A full stop at its end ("Mr.") does not count: words of
-// training text have none.
+// The features of a word as recognized, in any case; all digits are alike. A full stop at its end ("Mr.") is ignored,
+// because words of training text have none.
 WordFeatures word_features(std::string_view word);
 WordFeatures special_features(SpecialUnit unit);
 
-// Class of the pause before a word, which is rounded to milliseconds; of NaN, 0. std::invalid_argument for a negative
-// one.
+// The class of the pause before a word, which is rounded to milliseconds; 0 for NaN. Throws std::invalid_argument for a
+// negative one.
 std::int32_t pause_class(double pause_s);
 
-// What the network reads, row by row, and where its answer for the first word stands.
+// The network's input, row by row, and the index of its output for the first word.
 struct PunctuationUnits {
   std::vector<std::int64_t> features;  // (num_units, kNumWordFeatures)
   std::vector<std::int64_t> pauses;    // (num_units,) classes
@@ -62,14 +63,14 @@ struct PunctuationUnits {
   std::size_t num_words;
 };
 
-// The units of words that a sentence begins with or goes on with, or, as SpecialUnit::kNone, whose beginning is left
-// out. pauses_s: the pause before each word in seconds, NaN where unknown; empty for all unknown. That before the first
-// word of all does not count. complete: the speaker has ended behind the last word. std::invalid_argument for another
-// number of pauses than words, or a negative one.
+// The units of words that begin or continue a sentence or, for SpecialUnit::kNone, whose beginning is left out.
+// pauses_s: the pause before each word in seconds, NaN if unknown; empty if all are unknown. The pause before the first
+// word of the text is ignored. complete: the speaker has ended after the last word. Throws std::invalid_argument for
+// another number of pauses than words, or a negative one.
 PunctuationUnits punctuation_units(const std::vector<std::string>& words, const std::vector<double>& pauses_s,
                                    SpecialUnit beginning, bool complete);
 
-// How words are written whose case is mixed: mcdonald -> McDonald. Keys are in small letters.
+// Spellings of words of mixed case: mcdonald -> McDonald. Keys are in lower case.
 using MixedCase = std::unordered_map<std::string, std::string>;
 
 // Metadata of a network: the schema is that of asr/runtime/punctuation.py.
@@ -79,35 +80,35 @@ struct PunctuationMetadata {
   MixedCase mixed;
 };
 
-// std::invalid_argument naming the entry that is damaged.
+// Throws std::invalid_argument with the damaged entry.
 PunctuationMetadata read_punctuation_metadata(const std::map<std::string, std::string>& properties);
 
 struct PunctuationContext {
-  bool continues = false;  // the words go on with a sentence, so the first one is not capitalized for its place
-  bool complete = true;    // the speaker has ended; else the last word gets no mark
+  bool continues = false;  // the words continue a sentence, so the first one is not capitalized for its position
+  bool complete = true;    // the speaker has ended; otherwise the last word gets no mark
   bool after_title = false;  // a name is expected
   std::size_t sentence_length = 0;     // words of the sentence before these
-  const Language* language = nullptr;  // or none, and no rules of one
+  const Language* language = nullptr;  // null: no rules of a language
 };
 
-// One entry for each word given, and what the words after them depend on.
+// One entry for each given word, and the state for the words after them.
 struct Punctuated {
   std::vector<std::string> words;
   std::vector<Mark> marks;
-  std::vector<float> certainties;  // by the network, of what is shown for a word, for it and for the words before it
+  std::vector<float> certainties;  // the network's probability of what is shown, for each word and the words before it
   std::vector<bool> name_follows;  // after a title such as "Mr.", or "doctor" in capitals, without a mark
 };
 
-// The words as they are shown.
+// The words as shown.
 //
-// words: in small letters. One with a capital, a digit or a sign that is not an apostrophe keeps its letters: an
-// earlier step wrote it so. mark_probs (words.size(), kNumMarks), case_probs (words.size(), kNumCases): the most likely
-// is taken, with these exceptions. A comma far into a sentence is a full stop where that is nearly as probable; one
-// before a word that rarely has a comma before it is left out; three and more words of a speaker who has ended do end
-// in a mark. Capitals throughout need to be certain, or an initialism, or a word without a vowel: else it is a name.
-// The first word of a sentence is capitalized; after "?" the network decides, because speech may be quoted there. A
-// full stop of a word's own (p.m.) also ends a sentence. A name after a title has a capital.
-// std::invalid_argument for probabilities of another number of words.
+// words: in lower case. A word with a capital, a digit or a sign other than an apostrophe keeps its letters, because an
+// earlier step wrote it. mark_probs (words.size(), kNumMarks), case_probs (words.size(), kNumCases): the most likely
+// mark and case are used, with these exceptions. A comma late in a sentence becomes a full stop if that is nearly as
+// probable; a comma before a word that rarely follows one is removed; three or more words of a speaker who has ended
+// end in a mark. Words in all capitals need certainty, a known initialism, or a word without a vowel; otherwise the
+// word is treated as a name. The first word of a sentence is capitalized; after "?" the network decides, because speech
+// may be quoted there. A word's own full stop (p.m.) also ends a sentence. A name after a title is capitalized.
+// Throws std::invalid_argument for probabilities of another number of words.
 Punctuated punctuate(const std::vector<std::string>& words, const std::vector<float>& mark_probs,
                      const std::vector<float>& case_probs, const MixedCase& mixed, const PunctuationContext& context);
 

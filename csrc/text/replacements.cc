@@ -47,7 +47,7 @@ std::pair<std::string, std::string> split_arrow(std::string_view line, const cha
   const std::vector<std::string_view> rest = list_lines(line.substr(arrow + kArrow.size()));
   const std::string_view given = rest.empty() ? std::string_view() : rest.front();
   if (given.size() > Replacements::kMaxText) {
-    refuse(line, what, "has " + std::to_string(given.size()) + " bytes behind the arrow; it may have " +
+    refuse(line, what, "has " + std::to_string(given.size()) + " bytes after the arrow; it may have " +
                            std::to_string(Replacements::kMaxText));
   }
   std::string text;
@@ -70,7 +70,7 @@ Replacements::Replacements(std::string_view list, const std::vector<WrittenForm>
   }
   for (const std::string_view line : lines) {
     auto [phrase, text] = split_arrow(line, "replacement");
-    if (text.empty()) refuse(line, "replacement", "has nothing behind the arrow");
+    if (text.empty()) refuse(line, "replacement", "has nothing after the arrow");
     const auto known = texts_.find(phrase);
     if (known != texts_.end() && known->second != text) {
       refuse(line, "replacement", "gives '" + phrase + "' a second text; keep one of the two");
@@ -95,7 +95,7 @@ void Replacements::apply(std::vector<ReplacedWord>& words) const {
     return found == texts_.end() ? nullptr : &found->second;
   };
   std::vector<ReplacedWord> result;
-  bool is_open = false;  // a phrase may begin before here, and go on
+  bool is_open = false;  // a phrase may begin before this token and continue
   for (std::size_t i = 0; i < words.size();) {
     // The longest phrase from here, and the bytes of its last word that belong to it.
     const std::string* text = nullptr;

@@ -69,34 +69,33 @@ export interface Options {
   /** greedy, beam (CTC prefix beam search), or rescore (beam; at the endpoint the attention decoder picks among its
    * hypotheses); default: rescore */
   search?: "greedy" | "beam" | "rescore";
-  /** encode each utterance again, 5 s at a time and in three views, and take its final from that; default: true */
+  /** encode each utterance a second time, 5 s at a time and in three views, for its final; default: true */
   secondPass?: boolean;
   /** hypotheses kept by the beam search; a whole number in [1, 1024]; default: 256 */
   beamSize?: number;
-  /** hypotheses that the attention decoder scores, which a final waits for; a whole number in [1, 1024]; default:
-   * 4 */
+  /** hypotheses that the attention decoder scores; a final waits for it; a whole number in [1, 1024]; default: 4 */
   numRescored?: number;
   /** how words are shown: formatted (numbers in digits, case and punctuation; English only) or plain; default:
    * formatted */
   text?: "formatted" | "plain";
   /** nats below the best hypothesis at which another one is dropped; in (0, 100]; default: 11 */
   beamThreshold?: number;
-  /** weight of the first pass in rescoring; the decoder has the rest; in [0, 1]; default: the model file's, usually
-   * 0.7 */
+  /** weight of the first pass in rescoring; the decoder's weight is the rest; in [0, 1]; default: the model file's,
+   * usually 0.7 */
   rescoreCtcWeight?: number;
   /** weight of the language model's log-probabilities; in [0, 10]; default: the model file's, usually 0.9 */
   lmWeight?: number;
-  /** added for each word, with a language model; in [-20, 20]; default: the model file's, usually -2.4 */
+  /** added for each word if there is a language model; in [-20, 20]; default: the model file's, usually -2.4 */
   lmWordBonus?: number;
   /** subtracted for each word outside the vocabulary of the language model; in [0, 100]; default: the model file's,
    * usually 8 */
   lmOovPenalty?: number;
-  /** weight of the bigram log-probabilities of letters or phones, which are subtracted; in [0, 2]; default: the model
+  /** weight of the bigram log-probabilities of tokens or phones, which are subtracted; in [0, 2]; default: the model
    * file's, usually 0.7 */
   lmPriorWeight?: number;
   /** bonus in nats for each letter of a hotword; in (0, 20]; default: 0.75 */
   hotwordBoost?: number;
-  /** cost in nats for each letter that becomes [unk], where phrases are given; in (0, 100]; default: 1.5 */
+  /** with phrases, cost in nats for each letter that becomes [unk]; in (0, 100]; default: 1.5 */
   unknownCost?: number;
   /** longest silence before an utterance ends; shorter if the sentence sounds complete; inf: silence never ends one;
    * in (0, inf]; default: 2 */
@@ -107,12 +106,12 @@ export interface Options {
   silenceWithoutSpeechS?: number;
   /** a longer utterance ends at its next pause, or between two words; in (0, 120]; default: 20 */
   maxUtteranceS?: number;
-  /** other sentences in a final that the utterance may have been, the likeliest first; a whole number in [0, 20];
-   * default: 0 */
+  /** maximum other hypotheses in a final, most likely first; a whole number in [0, 20]; default: 0 */
   maxAlternatives?: number;
   /** obey spoken commands of dictation: comma, new line, all caps, scratch that, ...; default: false */
   commands?: boolean;
-  /** of formatted English text: american (color), british (colour), or mixed (as recognized); default: american */
+  /** spelling of formatted English text: american (color), british (colour), or mixed (as recognized); default:
+   * american */
   spelling?: "american" | "british" | "mixed";
   // </options>
 }

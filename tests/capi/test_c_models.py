@@ -69,10 +69,10 @@ def edited(path: Path, **properties: str | None) -> bytes:
         ({"states": "key_cache float32 N,C"}, "its graph takes x, num_valid, state_keys"),
         (
             {"states": "key_cache bool N"},
-            "key states is 'key_cache bool N', it must be one state a line; 'key_cache bool N'",
+            "key states is 'key_cache bool N', it must be one state per line; 'key_cache bool N'",
         ),
         ({"language": "English"}, "key language is 'English', it must be a BCP 47 code"),
-        ({"lm_weights": "0.9,x"}, "key lm_weights is '0.9,x', it must be numbers with commas between them"),
+        ({"lm_weights": "0.9,x"}, "key lm_weights is '0.9,x', it must be numbers separated by commas"),
         ({"lm_weights": "11,0,0,0"}, "it must be a calibration: lm_weights: lm_weight must be in [0, 10]"),
         ({"confidence_with_lm": None}, "key confidence_with_lm is missing"),
         ({"decoder_units": "pieces"}, "key decoder_units is 'pieces', it must be 'tokens'"),
@@ -82,7 +82,7 @@ def edited(path: Path, **properties: str | None) -> bytes:
         ({"tokens": "a\nb\nc\na"}, "key tokens"),
         ({"tokens": "a\nb\nc\n d"}, "key tokens"),
         ({"tokens": "a\nb\nc\nd"}, "another size of log_probs than its metadata"),
-        ({"low_freq": "0.0"}, "key low_freq is '0.0', it must be '20', which is all that is computed here"),
+        ({"low_freq": "0.0"}, "key low_freq is '0.0', it must be '20', the only supported value"),
         ({"window": "hann\x01\xff"}, "key window is 'hann"),
         ({"decoder_onnx": "AAA"}, "key decoder_onnx is 'AAA', it must be base64"),
     ],
@@ -116,13 +116,13 @@ def test_another_graph_is_refused_and_its_session_released(library: Any, tiny_on
         node.input[:] = ["audio" if name == "x" else name for name in node.input]
     data, before = proto.SerializeToString(), 0.0
     for i in range(26):  # each of them a session of ONNX Runtime, of 2 MB
-        expect_damaged(library, data, "no model of asr-stream: its graph takes audio, num_valid,")
+        expect_damaged(library, data, "is not an asr-stream model: its graph takes audio, num_valid,")
         before = before if i > 5 else resident_mb()
     assert resident_mb() - before < 15
     proto = onnx_format.load(tiny_onnx)
     proto.opset_import[0].version = 9999
     expect_damaged(
-        library, proto.SerializeToString(), "its opset is 9999, and that of this format is 18; get the file anew"
+        library, proto.SerializeToString(), "its opset is 9999, and that of this format is 18; get the file again"
     )
 
 

@@ -69,7 +69,7 @@ def test_what_cannot_be_written_is_named(
     data = copied.read_bytes()
     assert main(["calibrate", str(copied), *options]) == 1
     err = capsys.readouterr().err
-    assert err.startswith("asr calibrate: ") and message in err and "get the file anew" not in err
+    assert err.startswith("asr calibrate: ") and message in err and "get the file again" not in err
     assert copied.read_bytes() == data
 
 

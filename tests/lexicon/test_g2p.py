@@ -80,7 +80,7 @@ def test_what_cannot_be_pronounced() -> None:
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        (["A}a", "WORD"], "no pairs of letters and phones"),
+        (["A}a", "WORD"], "not pairs of letters and phones"),
         (["A}a", "}b"], "a pair of 0 letters"),
         (["ABCDE}a"], "a pair of 5 letters"),
         (["A}a|b|c|d|e"], "5 phones"),

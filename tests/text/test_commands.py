@@ -201,7 +201,7 @@ def test_a_list_adds_commands_and_takes_some_away() -> None:
         (["next item new line"], "command line 'next item new line' has no arrow; write what is spoken, ->"),
         (["-> ,"], "command line '-> ,' has 0 words before the arrow; it must have 1 to 16"),
         (["dot -> .", "Dot -> ,"], "command line 'Dot -> ,' gives 'dot' a second meaning"),
-        (["x -> " + "y" * 10001], "has 10001 bytes behind the arrow; it may have 10000"),
+        (["x -> " + "y" * 10001], "has 10001 bytes after the arrow; it may have 10000"),
         ([f"{'x' * n} -> y" for n in range(1, 1002)], "the list of commands has 1001 lines; it may have 1000"),
     ],
 )

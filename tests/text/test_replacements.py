@@ -88,9 +88,9 @@ def test_replaces_in_every_language_and_in_plain_text() -> None:
     ("lines", "message"),
     [
         (["my address = 12"], "replacement line 'my address = 12' has no arrow"),
-        (["my address ->"], "replacement line 'my address ->' has nothing behind the arrow"),
+        (["my address ->"], "replacement line 'my address ->' has nothing after the arrow"),
         (["a b c d e f g h i j k l m n o p q -> r"], "has 17 words before the arrow; it must have 1 to 16"),
-        (["a -> " + "b" * 10001], "has 10001 bytes behind the arrow; it may have 10000"),
+        (["a -> " + "b" * 10001], "has 10001 bytes after the arrow; it may have 10000"),
         (["a -> b", "A -> c"], "replacement line 'A -> c' gives 'a' a second text"),
         (["a -> b\x07"], "has a control character; write a line break as"),
         ([f"w{n} -> x" for n in range(10001)], "has 10001 lines; it may have 10000"),

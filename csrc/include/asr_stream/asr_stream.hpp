@@ -31,7 +31,7 @@ class Error : public std::runtime_error {
   asr_status status_;
 };
 
-// The structs of asr_stream.h, with the defaults.
+// The structs of asr_stream.h, with their defaults.
 struct ModelOptions : asr_model_options {
   ModelOptions() { asr_model_options_init(this, sizeof(asr_model_options)); }
 };
@@ -72,12 +72,12 @@ struct Event {
   std::vector<Word> words;
   std::size_t num_stable;
   std::string endpoint;  // "" if it is not a FINAL
-  std::string raw;       // as it is recognized
+  std::string raw;       // as recognized
   std::vector<Word> raw_words;
   std::vector<Alternative> alternatives;
 };
 
-// Immutable; copies share it, and any number of threads.
+// Immutable; any number of copies and threads share it.
 class Model {
  public:
   explicit Model(const std::string& path, const ModelOptions& options = {}) {
@@ -113,7 +113,7 @@ class Model {
   std::shared_ptr<const asr_model> model_;
 };
 
-// For one thread at a time. Every call may throw Error.
+// Used by one thread at a time. Every call may throw Error.
 class Stream {
  public:
   explicit Stream(const Model& model, const Options& options = {}, const Assets& assets = {},

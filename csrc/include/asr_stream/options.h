@@ -11,7 +11,7 @@ typedef enum asr_text { ASR_TEXT_FORMATTED = 0, ASR_TEXT_PLAIN = 1 } asr_text;
 
 typedef enum asr_spelling { ASR_SPELLING_AMERICAN = 0, ASR_SPELLING_BRITISH = 1, ASR_SPELLING_MIXED = 2 } asr_spelling;
 
-/* Defaults: asr_options_init. A value that the model file sets by default is -1, in double NAN. The comments are
+/* Defaults: asr_options_init. Values that the model file sets by default are -1, doubles NAN. The comments are
  * written by `python -m asr.options --write`. */
 typedef struct asr_options {
   size_t struct_size; /* sizeof(asr_options) */
@@ -24,33 +24,33 @@ typedef struct asr_options {
   /* greedy, beam (CTC prefix beam search), or rescore (beam; at the endpoint the attention decoder picks among its
    * hypotheses); default: rescore; asr_search */
   int32_t search;
-  /* encode each utterance again, 5 s at a time and in three views, and take its final from that; default: true */
+  /* encode each utterance a second time, 5 s at a time and in three views, for its final; default: true */
   int32_t second_pass;
   /* hypotheses kept by the beam search; a whole number in [1, 1024]; default: 256 */
   int32_t beam_size;
-  /* hypotheses that the attention decoder scores, which a final waits for; a whole number in [1, 1024]; default: 4 */
+  /* hypotheses that the attention decoder scores; a final waits for it; a whole number in [1, 1024]; default: 4 */
   int32_t num_rescored;
   /* how words are shown: formatted (numbers in digits, case and punctuation; English only) or plain; default:
    * formatted; asr_text */
   int32_t text;
   /* nats below the best hypothesis at which another one is dropped; in (0, 100]; default: 11 */
   double beam_threshold;
-  /* weight of the first pass in rescoring; the decoder has the rest; in [0, 1]; default: the model file's, usually
-   * 0.7 */
+  /* weight of the first pass in rescoring; the decoder's weight is the rest; in [0, 1]; default: the model file's,
+   * usually 0.7 */
   double rescore_ctc_weight;
   /* weight of the language model's log-probabilities; in [0, 10]; default: the model file's, usually 0.9 */
   double lm_weight;
-  /* added for each word, with a language model; in [-20, 20]; default: the model file's, usually -2.4 */
+  /* added for each word if there is a language model; in [-20, 20]; default: the model file's, usually -2.4 */
   double lm_word_bonus;
   /* subtracted for each word outside the vocabulary of the language model; in [0, 100]; default: the model file's,
    * usually 8 */
   double lm_oov_penalty;
-  /* weight of the bigram log-probabilities of letters or phones, which are subtracted; in [0, 2]; default: the model
+  /* weight of the bigram log-probabilities of tokens or phones, which are subtracted; in [0, 2]; default: the model
    * file's, usually 0.7 */
   double lm_prior_weight;
   /* bonus in nats for each letter of a hotword; in (0, 20]; default: 0.75 */
   double hotword_boost;
-  /* cost in nats for each letter that becomes [unk], where phrases are given; in (0, 100]; default: 1.5 */
+  /* with phrases, cost in nats for each letter that becomes [unk]; in (0, 100]; default: 1.5 */
   double unknown_cost;
   /* longest silence before an utterance ends; shorter if the sentence sounds complete; inf: silence never ends one;
    * in (0, inf]; default: 2 */
@@ -61,13 +61,12 @@ typedef struct asr_options {
   double silence_without_speech_s;
   /* a longer utterance ends at its next pause, or between two words; in (0, 120]; default: 20 */
   double max_utterance_s;
-  /* other sentences in a final that the utterance may have been, the likeliest first; a whole number in [0, 20];
-   * default: 0 */
+  /* maximum other hypotheses in a final, most likely first; a whole number in [0, 20]; default: 0 */
   int32_t max_alternatives;
   /* obey spoken commands of dictation: comma, new line, all caps, scratch that, ...; default: false */
   int32_t commands;
-  /* of formatted English text: american (color), british (colour), or mixed (as recognized); default: american;
-   * asr_spelling */
+  /* spelling of formatted English text: american (color), british (colour), or mixed (as recognized); default:
+   * american; asr_spelling */
   int32_t spelling;
 } asr_options;
 

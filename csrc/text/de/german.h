@@ -13,7 +13,7 @@ namespace asr_stream::de {
 const Language& german();
 const CommandLanguage& german_commands();
 
-// Language::numbers.
+// See Language::numbers.
 std::vector<ShownToken> format_numbers(const std::vector<std::string>& words, std::size_t first,
                                        std::size_t num_stable, std::size_t* num_settled);
 

@@ -1,4 +1,4 @@
-// German number words: units stand before tens, and all of a number below a million is one word.
+// German number words: units precede tens, and a number below a million is a single word.
 #include <algorithm>
 #include <string_view>
 #include <unordered_map>
@@ -35,7 +35,7 @@ std::optional<int> below_hundred(std::string_view word) {
   return std::nullopt;
 }
 
-// The numbers before and after a power of ten; one and zero where there are none.
+// The numbers before and after a power of ten; one and zero if they are missing.
 template <typename Part>
 std::optional<int> around(std::string_view word, std::string_view power, int factor, int most, Part part) {
   const std::size_t at = word.find(power);

@@ -1,7 +1,7 @@
 // Spoken commands of English.
 //
-// Which words "period" follows as a noun was counted in speeches, in what was said in a court and in meetings, and in
-// books; benchmarks/commands.py counts what is taken for a command in sentences that have none.
+// The words before "period" as a noun were counted in speeches, court transcripts, meetings and books;
+// benchmarks/commands.py counts false commands in sentences without commands.
 #include <algorithm>
 
 #include "text/commands.h"
@@ -15,7 +15,7 @@ using Kind = SpokenCommand::Kind;
 
 const std::unordered_set<std::string> kArticles{"a", "an", "the", "my", "your", "our", "their", "its", "every"};
 
-// With which "period", "colon" and the like are nouns.
+// Words before "period", "colon" and the like as nouns.
 const std::unordered_set<std::string> kAttributes{
     "long", "short", "time", "longer", "shorter", "brief", "difficult", "later", "early", "earlier", "waiting",
     "entire", "glacial", "indefinite", "grace", "interim", "extended", "lengthy", "limited", "limitations",
@@ -33,10 +33,10 @@ const std::unordered_set<std::string> kAttributes{
 const std::unordered_set<std::string> kDeterminers{"this", "that", "these", "those", "some", "any",
                                                    "each", "no",   "what",  "his",   "one"};
 
-// The only ones with which "comma" is a noun: nobody speaks of commas as of periods.
+// The only words before "comma" as a noun: people rarely talk about commas.
 const std::unordered_set<std::string> kOfCommas{"oxford", "serial", "inverted", "another"};
 
-// With which "cap" and "dash" are verbs.
+// Words before "cap" and "dash" as verbs.
 const std::unordered_set<std::string> kSubjects{"to",   "will",  "would", "can",  "could", "should", "must", "may",
                                                 "might", "and",   "or",    "then", "i",     "he",     "she",  "they",
                                                 "we",    "you",   "don't", "not",  "in",    "with",   "from"};

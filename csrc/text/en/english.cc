@@ -219,7 +219,7 @@ NumberTables make_tables() {
 
 NameWords make_names() {
   NameWords names;
-  // Not "king", "lord", "father", "prince": after them a verb is as likely as a name.
+  // Not "king", "lord", "father", "prince": after these a verb is as likely as a name.
   names.titles = {"mr", "mrs", "ms", "mister", "missus", "miss", "dr", "doctor", "sir", "lady", "dame",
                        "professor", "captain", "colonel", "lieutenant", "sergeant", "aunt", "uncle", "saint", "st",
                        "mademoiselle"};
@@ -256,7 +256,7 @@ bool is_obscene(const std::string& word) {
   return words.count(word) != 0;
 }
 
-// The word "I", alone and in "I'm", has a capital wherever it stands.
+// "I", alone and in "I'm", is always capitalized.
 void spell(std::string& word) {
   if (word == "i" || word.rfind("i'", 0) == 0) word[0] = 'I';
 }

@@ -1,4 +1,4 @@
-// Rules for what is spelled: initials, e-mail and web addresses.
+// Rules for spelled-out text: initials, e-mail and web addresses.
 #include <cctype>
 #include <string>
 

@@ -1,4 +1,4 @@
-// One spelling for all words: books of both countries, which the language models have read, write "color" and "colour".
+// Unifies spelling: language models are trained on books of both countries and write "color" and "colour".
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace asr_stream {
 
-// Respells a word of small letters, with or without "'s". A word in no table stays.
+// Respells a lower-case word, with or without "'s". Unknown words stay.
 void respell(std::string& word, EnglishSpelling wanted);
 
 }  // namespace asr_stream

@@ -1,5 +1,5 @@
-// Rules for two numbers that belong together: opening hours, ranges, odds, heights, counting. Digits for one of them
-// alone would hide that.
+// Rules for two numbers that belong together: opening hours, ranges, odds, heights, counting. Digits for only one of
+// them would hide that.
 #include <string>
 
 #include "text/en/number_rules.h"

@@ -4,7 +4,7 @@
 
 namespace asr_stream {
 
-// Reads an amount that begins at a word; false: none does.
+// Parses an amount that begins at a word; false if there is none.
 bool Rules::read(std::size_t i, Amount& amount) const {
   const std::size_t begin = i;
   std::string sign;

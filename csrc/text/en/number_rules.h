@@ -1,4 +1,4 @@
-// The rules of English numbers: each takes the words from an index on and returns how they are shown, or nothing.
+// The rules for English numbers: each takes the words from an index on and returns how they are shown, or nothing.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,14 @@
 
 namespace asr_stream {
 
-using Shown = std::vector<ShownToken>;  // of words that follow each other; empty: the rule does not apply
+using Shown = std::vector<ShownToken>;  // of consecutive words; empty: the rule does not apply
 
-// A number as it is counted with: "5", "2.5" million, "-60", "12,000".
+// A quantity: "5", "2.5" million, "-60", "12,000".
 struct Amount {
   std::string text;
   std::size_t end;
   std::size_t scale;   // index of "million"; `end`: there is none
-  bool is_small;       // below ten, without more to it
+  bool is_small;       // below ten, without a fraction or unit
   bool is_article;     // "a hundred"
   bool is_decimal;
   bool is_pair;        // "one fifty"

@@ -1,5 +1,5 @@
-// The English words that numbers are spoken with: all that the rules know of them. Words are in lower case, phrases
-// have one space between their words.
+// The English words for numbers: everything that the rules know about them. Words are in lower case, phrases have one
+// space between words.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace asr_stream {
 
 struct Currency {
   std::string symbol;  // before the amount
-  bool is_clear;       // or another meaning of the word is likelier, unless cents or a magnitude are named
+  bool is_clear;       // otherwise another meaning of the word is more likely, unless cents or a magnitude are given
   bool is_singular = false;  // "a hundred dollar bill": the article is not the number's
 };
 
@@ -32,20 +32,20 @@ struct NumberTables {
   Values magnitudes;           // thousand: 1, million: 2, ...: thousands to the power of
   Values ordinal_magnitudes;   // thousandth
   Values repeats;              // double: 2
-  Words zeros;                 // the first of which is said of numbers, the others only among digits
+  Words zeros;                 // the first is also used for numbers, the others only among digits
   Words hundred, hundredth, hundreds, article, conjunction, point, minus, plus;
   std::string number_zero;     // what stands for 0 by itself
 
   // Times and dates.
   Texts month_names;           // as they are written
-  Words doubtful_months;       // that are words of another kind, too
+  Words doubtful_months;       // that are also other words
   Words of, oclock, half, quarter, past, until, minutes, time_prepositions, times_of_day, year_prepositions;
   Words clock_prepositions;    // before "ten to nine": not "from", which begins a range
   Words year;                  // before a year of any century
   Words over;                  // "one twenty over eighty"
   Words hours;                 // "fourteen hundred hours"
   Words opening_hours;         // "fridays nine to five"
-  Words subjects;              // of "may" and "march" where they are verbs
+  Words subjects;              // before "may" and "march" as verbs
   Texts halves_of_day;         // "p m": "p.m.", phrases
   Texts parts_of_day;          // "in the morning": phrases that say that a time is meant
   Texts zones;                 // phrases
@@ -66,14 +66,14 @@ struct NumberTables {
   Words divided;               // what is measured in fractions: cups, inches
 
   // Strings of digits and letters.
-  Words number_cues;           // after them digits are one string
+  Words number_cues;           // digits after these are one string
   Words copulas;               // "the pin is"
   Words divisions;             // of a text, numbered: "chapter three ten pages"
   Words with_letter;           // "apartment three b"
   Texts initials;              // known ones, without spaces: "phd": "PhD"
   Words pronoun, pronoun_verbs;  // "i", and the verbs after or before it
-  Words determiners;           // before initials, other than the article that the first of them may be
-  Texts phrases;               // what is always written so
+  Words determiners;           // before initials, other than an article that may be their first letter
+  Texts phrases;               // phrases that are always written this way
   Texts titles;                // before a name, and how they are written
 
   // E-mail and web addresses.
@@ -82,15 +82,14 @@ struct NumberTables {
   Texts address_marks;         // "dash": "-"; in names
   Words slash, colon, protocols, www;
 
-  Words roles;                 // words that can begin a number or go on with one
-  Words phrase_beginnings;     // what phrases of the above begin with, of whole words
+  Words roles;                 // words that can begin or continue a number
+  Words phrase_beginnings;     // prefixes of the phrases above, in whole words
 
   void collect_roles();  // fills in the last two
 };
 
-// Language::numbers: a small grammar over the tables. At each word the rule that takes the most words wins, of equals
-// the earlier one. Where digits would be a guess words stay: "one" alone, what is below ten without a unit, and
-// "a hundred".
+// Language::numbers: a small grammar over the tables. At each word the rule that takes the most words wins; in a tie
+// the earlier one. Ambiguous words stay: "one" alone, numbers below ten without a unit, and "a hundred".
 std::vector<ShownToken> format_english_numbers(const std::vector<std::string>& words, std::size_t first,
                                                std::size_t num_stable, std::size_t* num_settled);
 

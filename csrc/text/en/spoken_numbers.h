@@ -10,15 +10,14 @@
 
 namespace asr_stream {
 
-// Words of one stretch of text, in lower case, and what they are in a language. Reads; it decides nothing about whether
-// a number should be written in digits. Positions are indices of words; what begins at one ends before `end`. For one
-// thread.
+// The words of a text, in lower case, and their meaning in a language. Parses numbers, but does not decide whether a
+// number should be written in digits. Positions are indexes of words; ranges end before `end`. For one thread.
 class SpokenNumbers {
  public:
   struct Integer {
     std::string digits;    // without leading zeros
-    bool is_article;       // "a hundred", "a million": as often a manner of speaking as a number
-    int scale;             // "five million": 2, and digits is "5"; 0 for what is written out
+    bool is_article;       // "a hundred", "a million": often not meant as a number
+    int scale;             // "five million": 2, and digits is "5"; 0 if digits has the whole number
     std::size_t end;
     bool is_below(int limit) const { return scale == 0 && digits.size() <= 4 && std::stoi(digits) < limit; }
   };
@@ -33,12 +32,12 @@ class SpokenNumbers {
   SpokenNumbers(const std::vector<std::string>& words, const NumberTables& tables) : words_(words), tables_(tables) {}
 
   const std::string& word(std::size_t i) const;  // "" outside
-  std::size_t reach() const noexcept { return reach_; }  // what was found out depends on no words from this one on
+  std::size_t reach() const noexcept { return reach_; }  // results so far do not depend on words from this one on
   bool is(std::size_t i, const NumberTables::Words& set) const { return set.count(word(i)) != 0; }
   std::string text(std::size_t i, std::size_t count) const;
   bool is_letter(std::size_t i) const;
 
-  // The longest entry of `table`, of phrases, that begins here: its words; 0: none. value: what is found.
+  // The longest entry of `table`, a table of phrases, that begins here: its number of words, or 0. value: the entry's.
   template <typename Table>
   std::size_t find(const Table& table, std::size_t i, typename Table::mapped_type& value) const {
     std::size_t longest = 0;
@@ -48,7 +47,7 @@ class SpokenNumbers {
         value = found->second;
         longest = n;
       }
-      if (!tables_.phrase_beginnings.count(phrase)) return longest;  // looks no further than it has to
+      if (!tables_.phrase_beginnings.count(phrase)) return longest;  // looks ahead no further than needed
       phrase += " " + word(i + n);
     }
   }
@@ -59,7 +58,7 @@ class SpokenNumbers {
   std::optional<Integer> integer(std::size_t i, bool ordinal) const;
   // "nineteen ninety four", "twenty oh five", "two thousand nine". end: the position after it.
   std::optional<int> year(std::size_t i, std::size_t& end, int first_century = 11) const;
-  DigitString digit_string(std::size_t i) const;   // empty: none
+  DigitString digit_string(std::size_t i) const;   // empty if there is none
   // Digits after "point": "one four", "fourteen", "oh five". Empty: none.
   std::string fraction(std::size_t i, std::size_t& end) const;
   bool is_number(std::size_t i) const;  // the word is part of one
