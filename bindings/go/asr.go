@@ -82,7 +82,7 @@ func (s *Stream) AcceptFloats(samples []float32) error {
 	return s.check(C.asr_stream_accept_f32(s.handle, (*C.float)(first(samples)), C.size_t(len(samples))))
 }
 
-// Gap says that so many samples of audio were lost here.
+// Gap reports that numSamples of audio were lost here.
 func (s *Stream) Gap(numSamples int64) error {
 	return s.check(C.asr_stream_gap(s.handle, C.int64_t(numSamples)))
 }
@@ -155,12 +155,12 @@ type Event struct {
 	Text       string
 	Start, End float64
 	Words      []Word
-	// Of a Partial, the leading words that stay; of a Final, how many Finals before it are taken back ("scratch that").
+	// For a Partial, the leading words that stay; for a Final, how many earlier Finals are taken back ("scratch that").
 	NumStable, NumTakenBack int
 	Endpoint                string // of a Final: what ended it
 	Raw                     string
 	RawWords                []Word
-	// Of a Final, with the option max_alternatives.
+	// For a Final, with the option max_alternatives.
 	Alternatives []Alternative
 }
 

@@ -36,7 +36,7 @@ bool CtcPrefixBeamSearch::same_words(std::int32_t a, std::int32_t b) const {
   }
 }
 
-// Of the merges of the same two prefixes a later one counts where it costs less.
+// Of several merges of the same two prefixes, a later one counts if it costs less.
 void CtcPrefixBeamSearch::keep_merge(const Candidate& candidate, const Entry& better, const float* log_probs) {
   Entry entry = candidate.token < 0 ? keep(candidate, log_probs) : extend(candidate, log_probs);
   if (entry.endings >= 0) free_endings_.push_back(std::exchange(entry.endings, -1));

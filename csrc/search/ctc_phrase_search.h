@@ -102,7 +102,7 @@ class CtcPhraseSearch {
   SharedLists<PastToken> histories_;
   std::vector<State> states_;
   std::int32_t previous_likeliest_ = 0;  // the likeliest token of the frame before
-  // Of the current frame.
+  // For the current frame.
   std::int32_t likeliest_ = 0;   // token
   std::int32_t word_start_ = 0;  // the likeliest token that begins a word, or -1
   std::vector<Candidate> candidates_;

@@ -254,7 +254,7 @@ void CtcPrefixBeamSearch::select() {
   const auto size = static_cast<std::size_t>(options_.beam_size);
   // Without a language model nearly all have the same future, and there would be nothing to choose from in the end.
   const bool recombine = fusion_ && fusion_->has_lm() && options_.recombine;
-  // Of many candidates only the best are put in order, from a heap.
+  // If there are many candidates, only the best are sorted, with a heap.
   const auto worse = [&better](const auto& a, const auto& b) { return better(b, a); };
   std::make_heap(ranking_.begin(), ranking_.end(), worse);
   selected_.clear();

@@ -208,7 +208,7 @@ class CtcPrefixBeamSearch {
   std::vector<std::int32_t> first_merges_;  // by the prefix that they led into, the last one first, or -1
   std::vector<std::vector<LmFusion::Ending>> endings_;  // of entries, asked for once
   std::vector<std::int32_t> free_endings_;
-  // Of the frame in work, kept for their memory.
+  // For the current frame; members only to reuse their memory.
   std::vector<Entry> next_beam_;
   std::vector<std::int32_t> tokens_;   // the likeliest, without blank
   std::vector<std::pair<double, std::int32_t>> ranked_tokens_;  // with the most that each adds to a score, best first

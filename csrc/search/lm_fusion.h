@@ -113,14 +113,14 @@ class LmFusion {
   bool over_phones() const noexcept { return over_phones_; }
   // The texts of the search's units; for phones, "▁AA", "AA" and so on.
   const std::vector<std::string>& tokens() const noexcept { return tokens_; }
-  // Of a word of a search over phones, in any context.
+  // The score of a word in a search over phones, in any context.
   float unigram_log_prob(std::int32_t word) const {
     return lm_->unigram_log_prob(is_known(word) ? word : lm_->unknown());
   }
   // The spelling of a word in a search over phones; empty if unknown.
   std::string_view text(std::int32_t word) const;
-  // What a token may raise the score by: the priors of its letters, the letters of a hotword, and, about, a word that
-  // is likelier in its context than alone.
+  // The maximum gain of a token: the priors of its letters, the letters of a hotword and, approximately, a word that
+  // is more likely in its context than alone.
   float highest_gain(std::int32_t token) const { return highest_gains_[static_cast<std::size_t>(token)]; }
   // The same after the letter or phone `last`, without what a word that ends may gain.
   float highest_gain(std::uint8_t last, std::int32_t token) const {
@@ -133,7 +133,7 @@ class LmFusion {
     return gain;
   }
   std::size_t num_tokens() const noexcept { return spellings_.size(); }
-  // Of a search over phones, what its prior adds to the phone of `token` after that of `before`; token 0: where a word
+  // In a search over phones, the prior of the phone of `token` after that of `before`; token 0: where a word
   // begins or ends. For a decoding graph, which has the same weights as this search.
   float prior_gain(std::int32_t before, std::int32_t token) const;
 
@@ -157,7 +157,7 @@ class LmFusion {
   std::vector<std::string> tokens_;
   std::vector<std::string> spellings_;  // of tokens, with a space for a word boundary, and a byte for a phone
   LmFusionOptions options_;
-  // Of each letter or phone, and of the word boundary, by the one before it: [before][byte].
+  // For each letter or phone, and for the word boundary, given the one before it: [before][byte].
   std::vector<std::array<float, 256>> letter_gains_ = std::vector<std::array<float, 256>>(256);
   float hotword_log_prob_ = 0.0f;  // least log-probability of a word of a hotword
   std::vector<float> highest_gains_;  // of tokens

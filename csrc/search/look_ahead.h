@@ -37,7 +37,7 @@ class LookAhead {
 
   // The continuations of `word` that begin with the byte of `child`, a child of the lexicon's root.
   Continuations begin(std::int32_t word, std::int32_t child) const;
-  // Of `range`, continuations of `word` that begin with the bytes of `parent`, those that begin with the bytes of
+  // The part of `range`, continuations of `word` that begin with the bytes of `parent`, that begins with the bytes of
   // `child`, one of its children.
   Continuations narrow(std::int32_t word, Range range, std::int32_t parent, std::int32_t child) const;
 

@@ -89,7 +89,7 @@ class NgramLm {
   // For one of these; null if the file has no bigrams.
   const LookAhead* look_ahead(bool of_pronunciations) const;
 
-  // Of order 2 or higher: the bigrams that begin with `word`, from the first to before the last, and what they are.
+  // For order 2 or higher: the range of bigrams that begin with `word`, and their contents.
   std::pair<std::uint32_t, std::uint32_t> bigrams(std::int32_t word) const noexcept {
     return levels_[0].children[static_cast<std::size_t>(word)];
   }

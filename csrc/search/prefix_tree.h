@@ -98,7 +98,7 @@ class PrefixTree {
     lists_.release(prefix, [this](std::int32_t node) { unlink(node); });
   }
 
-  // Of a prefix that is not the root.
+  // For a prefix that is not the root.
   std::int32_t last_token(std::int32_t prefix) const { return lists_[prefix].token; }
   std::int32_t ended_word(std::int32_t prefix) const { return lists_[prefix].word; }
   std::int32_t parent(std::int32_t prefix) const { return lists_.parent(prefix); }

@@ -34,7 +34,7 @@ pub fn with_error(call: impl FnOnce(*mut c_char) -> sys::asr_status) -> Result<(
     if status == sys::ASR_OK { Ok(()) } else { Err(Error { status, text: string(text.as_ptr()) }) }
 }
 
-/// What `call` returns for the settings as C has them. The loaded library says how large its options are.
+/// Returns the result of `call` with the settings in the form of the C API; the library gives the size of options.
 pub fn with_settings<F, T>(given: &Settings, call: F) -> Result<T, Error>
 where
     F: FnOnce(*const sys::asr_options, *const sys::asr_assets) -> T,

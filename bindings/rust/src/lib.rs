@@ -37,7 +37,7 @@ pub struct ModelOptions {
     pub num_threads: Option<i32>,
 }
 
-/// What a stream recognizes with: options by name, and lists of words and phrases.
+/// The settings of a stream: options by name, and lists of words and phrases.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     pub options: Vec<(String, String)>,
@@ -152,7 +152,7 @@ pub struct Event {
     pub raw: String,
     pub raw_words: Vec<Word>,
     pub alternatives: Vec<Alternative>, // with the option max_alternatives
-    pub num_taken_back: usize, // of a final: so many finals before it are taken back ("scratch that")
+    pub num_taken_back: usize, // of a final: how many earlier finals are taken back ("scratch that")
 }
 
 /// One source of audio. Calls do their work in the calling thread.

@@ -8,7 +8,7 @@ namespace asr_stream {
 
 namespace {
 
-// Of an amount below a thousand without sign and fraction; else -1.
+// The value of an amount below a thousand without sign and fraction; otherwise -1.
 int small_value(const Amount& amount) {
   const bool is_plain = !amount.is_decimal && amount.scale == amount.end && amount.text[0] != '-';
   return is_plain && amount.text.size() <= 3 ? std::stoi(amount.text) : -1;

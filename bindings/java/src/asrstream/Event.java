@@ -7,9 +7,9 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Function;
 
-/** What was recognized or happened; times are in seconds. numStable: of a PARTIAL, the leading words that stay;
+/** An event of a stream; times are in seconds. numStable: of a PARTIAL, the leading words that stay;
  * endpoint: of a FINAL, what ended it; alternatives: what else it may have been, with the option max_alternatives;
- * numTakenBack: so many FINALs before it are taken back ("scratch that"). */
+ * numTakenBack: how many earlier FINALs are taken back ("scratch that"). */
 public record Event(Type type, String text, double start, double end, List<Word> words, int numStable, String endpoint,
     String raw, List<Word> rawWords, List<Alternative> alternatives, int numTakenBack) {
   public enum Type {

@@ -8,7 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.function.ToIntBiFunction;
 
-/** What a stream recognizes with: options by name, and lists of words and phrases. */
+/** The settings of a stream: options by name, and lists of words and phrases. */
 public final class Settings {
   private final Map<String, String> options = new LinkedHashMap<>();
   private final Map<String, String> lists = new HashMap<>();
@@ -23,7 +23,7 @@ public final class Settings {
   public Settings commandList(List<String> lines) { lists.put("command_list", String.join("\n", lines)); return this; }
   public Settings withoutLm() { useLm = false; return this; }
 
-  /** What `call` returns for these settings as C has them. */
+  /** Returns the result of `call` with these settings in the form of the C API. */
   int use(ToIntBiFunction<Pointer, Pointer> call) {
     CLibrary c = CLibrary.Loaded.library();
     Memory given = new Memory(CLibrary.Loaded.layout("asr_options"));
