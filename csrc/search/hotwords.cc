@@ -39,14 +39,15 @@ void raise(std::map<std::string, float>& boosts, const std::string& text, float 
 std::string spoken(const Spelling& spelling, const std::string& written) {
   try {
     return spelling.spell(written, "hotword");
-  } catch (const std::invalid_argument&) {
+  } catch (const std::invalid_argument& error) {
     std::string apart = written;
     std::replace(apart.begin(), apart.end(), '-', ' ');
     try {
       if (apart != written) return spelling.spell(apart, "hotword");
     } catch (const std::invalid_argument&) {  // the first error names the word as it was given
     }
-    throw;
+    throw std::invalid_argument(std::string(error.what()) +
+                                ", or give the words that it sounds like: GPT-4 = g p t four");
   }
 }
 

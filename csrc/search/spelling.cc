@@ -112,8 +112,7 @@ std::string Spelling::refusal(const std::string& word, const char* what) const {
   }
   return std::string(what) + " '" + word + "' cannot be written by this model: it has no " +
          (missing.empty() ? "tokens for these letters" : missing) +
-         "; write it as it is spoken, with the letters of the model (numbers in words, a space for a hyphen)" +
-         (std::string_view(what) == "hotword" ? ", or behind it what it sounds like: GPT-4 = g p t four" : "");
+         "; write it as it is spoken, with the letters of the model (numbers in words, a space for a hyphen)";
 }
 
 std::vector<std::string> split_words(std::string_view text) {

@@ -135,7 +135,7 @@ def test_unusable_line_is_skipped_with_a_warning(
         "hotword line 'Ann = b5, ben'",
     ]
     assert "'R2-D2' cannot be written by this model: it has no '2'" in hot.warnings[0]
-    assert hot.warnings[0].endswith(", or behind it what it sounds like: GPT-4 = g p t four")
+    assert hot.warnings[0].endswith(", or give the words that it sounds like: GPT-4 = g p t four")
     assert recognizer.warnings == ()
     (tmp_path / "hotwords.txt").write_text("Phronsie\nR2-D2\n")
     audio = write_audio(tmp_path / "short.wav", np.zeros(1600, np.float32))
