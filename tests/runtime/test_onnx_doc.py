@@ -36,9 +36,9 @@ PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "onnx.md").read_text(
 TYPES = {
     "int": "integer",
     "float": "number",
-    "bool": "truth value",
-    "str": "text",
-    "tuple[str, ...]": "list of text",
+    "bool": "boolean",
+    "str": "string",
+    "tuple[str, ...]": "list of strings",
     "tuple[float, ...]": "list of numbers",
     "dict[str, Any]": "JSON object",
     "bytes": "base64",
@@ -146,10 +146,10 @@ def test_program_keeps_the_states_of_new_files(tiny_onnx: Path, page: ModuleType
 def test_its_table_of_metadata_is_the_codes() -> None:
     properties = OnnxModel(bundled_model()).metadata.to_properties()
     (table,) = tables("key")
-    kinds = {"model_type": "text", "format_version": "integer"} | {
+    kinds = {"model_type": "string", "format_version": "integer"} | {
         f.name: TYPES[str(f.type)] for f in fields(ModelMetadata)
     }
-    kinds["checksum"] = "text"  # of the file, not of what is read from it
+    kinds["checksum"] = "string"  # of the file, not of what is read from it
     assert [row[:2] for row in table] == [[key, kinds[key]] for key in (*properties, "checksum")]
     for key, _, value in table:
         if key in (*FRONT_END, "model_type", "format_version"):
