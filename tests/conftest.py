@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from asr.model.model import AsrModel
     from asr.runtime.onnx_model import OnnxModel
 
-# Threads that wait for each other in small products cost more than they bring; before PyTorch is imported.
+# Thread synchronization costs more than it saves in small matrix products. Must be set before PyTorch is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# A shell that runs the tests in the background has them ignore Ctrl-C, and nohup the end of the terminal; their child
-# processes would too.
+# In a background job of a shell the tests would ignore SIGINT, and under nohup SIGHUP; child processes would inherit
+# this.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
@@ -36,7 +36,7 @@ SLOW_FIXTURES = {
     *("exported", "exported_int8", "library", "phone_model", "prefix", "tiny_onnx", "tones", "traced"),
     "virtual_microphone",
 }
-"""They export, compile or prepare data: `make check` leaves out the tests that use them."""
+"""These fixtures export, compile or prepare data: `make check` skips the tests that use them."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -55,7 +55,7 @@ def restore_signals() -> Iterator[None]:
 
 
 def shared_folder(factory: pytest.TempPathFactory) -> Path:
-    """A folder of this run that all processes of pytest-xdist share: who writes there holds a lock."""
+    """A folder that all pytest-xdist processes of this run share; writers must hold a lock."""
     folder = factory.getbasetemp()
     return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
 
@@ -88,8 +88,8 @@ def tiny_model(conversation: np.ndarray) -> AsrModel:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.05 * torch.randn_like(parameter))
-        # The CTC head alone is fitted, by least squares: blank where it is silent, elsewhere a token that
-        # depends on the sound, every fourth of them a word boundary.
+        # Only the CTC head is fitted, by least squares: blank in silence, otherwise a token that
+        # depends on the sound; every fourth token is a word boundary.
         features = fbank(conversation)[None]
         hidden = model(features, torch.tensor([features.shape[1]]), 16, 64)[1][0]
         sound = features[0, 3::4][: len(hidden)]
@@ -102,7 +102,7 @@ def tiny_model(conversation: np.ndarray) -> AsrModel:
         solution = 12.0 * torch.linalg.solve(inputs.T @ inputs + ridge, inputs.T @ target)
         model.ctc.weight.copy_(solution[:-1].T)
         model.ctc.bias.copy_(solution[-1])
-    return in_half_precision(model)  # as every exported file holds it
+    return in_half_precision(model)  # as in every exported file
 
 
 @pytest.fixture(scope="session")
@@ -141,7 +141,7 @@ def phone_model(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def export_tiny(model: AsrModel, path: Path) -> None:
-    """Writes `path`, and its weights for another export beside it."""
+    """Writes `path` and, in the same folder, its weights for another export."""
     from asr.config import Config, TokenizerConfig
     from asr.export.write import export_model, in_half_precision
     from asr.tokenizer import Tokenizer
@@ -172,7 +172,7 @@ def recognizer(onnx: OnnxModel) -> Recognizer:
 
 @pytest.fixture(scope="session")
 def pairs_lm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A packed language model that knows no words but those of two letters, all of them."""
+    """A packed language model whose vocabulary is all words of two letters."""
     from support.arpa import packed
 
     path = tmp_path_factory.mktemp("lm") / "pairs.lm"

@@ -1,4 +1,4 @@
-"""The direction of dependencies: csrc <- asr._core <- asr <- {asr.export, asr.streaming}, and no circles."""
+"""The direction of dependencies: csrc <- asr._core <- asr <- {asr.export, asr.streaming}, and no cycles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parent.parent
 FOLDERS = {"asr": "asr", "asr.export": "export", "asr.streaming": "streaming", "asr.web": "web"}
 TRAINING = ("torch", "torchaudio", "lhotse", "onnx")
 WITH_PYTORCH = ("asr.model", "asr.data", "asr.training", "asr.evaluation", "asr.punctuation", "asr.neural_lm")
-"""The folders of asr/ that may import PyTorch; what apps import lies elsewhere."""
+"""The folders of asr/ that may import PyTorch; the modules that apps import are elsewhere."""
 FORBIDDEN = {
     "asr": ("asr.export", "asr.streaming"),
     "asr.export": ("asr.streaming",),
@@ -80,7 +80,7 @@ def test_packages_depend_in_one_direction(package: str) -> None:
 
 
 def test_no_circles_of_imports() -> None:
-    """Not even by an import inside a function, but for the names that a package offers on demand."""
+    """Not even by an import inside a function, except for the names that a package imports on demand."""
     known = modules()
     offered = {name for name, path in known.items() if path.name == "__init__.py"}
     graph = {name: imports(path, for_types=False) & known.keys() - {name} for name, path in known.items()}

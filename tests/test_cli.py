@@ -55,7 +55,7 @@ def test_other_missing_modules_raise_their_error(name: str | None, monkeypatch: 
 def test_threads_sleep_while_waiting_before_pytorch_is_imported(
     command: str, given: dict[str, str], policy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spinning ones make a training beside another program ten times as slow."""
+    """Spinning threads make training ten times as slow while another program runs."""
     monkeypatch.setattr(os, "environ", dict(given))
     seen = []
 
@@ -108,7 +108,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_output_whose_reader_has_ended(unbuffered: str) -> None:
-    """As of `asr inspect | head`: no error."""
+    """A closed pipe, as in `asr inspect | head`, is not an error."""
     reader, writer = os.pipe()
     os.close(reader)
     command, env = [sys.executable, "-m", "asr.cli", "inspect"], os.environ | {"PYTHONUNBUFFERED": unbuffered}

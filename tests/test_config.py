@@ -1,4 +1,4 @@
-"""Configuration: what is unknown or impossible is refused by name; what is written is read back."""
+"""Configuration: unknown or impossible settings are rejected by name; a written file reads back unchanged."""
 
 from __future__ import annotations
 

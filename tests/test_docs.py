@@ -36,7 +36,7 @@ OF_OTHERS = {
         "--rdzv-conf",
     ),
     *("--use-fake-ui-for-media-stream", "--write"),
-    "--workers",  # a page says that it does not exist
+    "--workers",  # mentioned as an option that does not exist
 }
 """Options of other programs that pages and messages name."""
 
@@ -84,19 +84,19 @@ def blocks(text: str, *kinds: str) -> list[str]:
 
 
 def spans(text: str) -> list[str]:
-    """What stands between single backticks, a line break in it as a space."""
+    """The text between single backticks, with line breaks as spaces."""
     without_blocks = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
     return [" ".join(span.split()) for span in re.findall(r"(?<!`)`([^`]+)`(?!`)", without_blocks)]
 
 
 def commands(text: str) -> Iterator[list[str]]:
-    """The words of each of our commands in blocks of a shell and in spans."""
+    """The words of each of our commands in shell blocks and in code spans."""
     lines = [line for block in blocks(text, "sh") for line in block.replace("\\\n", " ").splitlines()]
     for line in (*lines, *spans(text)):
         for part in re.split(r"\s[|&;]+\s", line):
             try:
                 words = shlex.split(part, comments=True)
-            except ValueError:  # a part of a string of several lines
+            except ValueError:  # part of a multi-line string
                 continue
             while words and re.match(r"\w+=|sudo$|exec$", words[0]):
                 words.pop(0)
@@ -105,7 +105,7 @@ def commands(text: str) -> Iterator[list[str]]:
 
 
 def settings(kind: type = Config) -> set[str]:
-    """`model.dim` and all others that a training takes."""
+    """`model.dim` and all other settings of a training run."""
     found = set()
     for name, hint in get_type_hints(kind).items():
         found |= {f"{name}.{each.name}" for each in fields(hint)} if is_dataclass(hint) else set()
@@ -186,6 +186,6 @@ def test_messages_name_what_exists(source: Path) -> None:
         for path in re.findall(rf"(?<![\w/.])(?:{FOLDERS})/[\w./-]*\w\.(?:md|py|h|cc|yaml)\b", node.value):
             assert (ROOT / path).exists(), f"line {node.lineno}: {path}"
         if " " not in node.value:
-            continue  # an argument of another program, or of a parser
+            continue  # an argument of another program or of a parser
         unknown = set(OPTION.findall(node.value)) - all_options() - OF_OTHERS
         assert not unknown, f"line {node.lineno}: {unknown}"

@@ -1,4 +1,4 @@
-"""A file that is being replaced is the former one until the new one is complete."""
+"""A file that is being replaced keeps its old contents until the new ones are complete."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of options (csrc/options.h), walked through Python, the command line, C, and what is written from it."""
+"""The table of options (csrc/options.h) in Python, the command line, C and the generated files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from asr.streaming.terminal.options import add_recognition_options
 
 
 def other_value(name: str) -> Any:
-    """A value that is allowed, and not the default."""
+    """A value that is allowed and is not the default."""
     option = OPTIONS[name]
     if option.type == "flag":
         return not option.default
@@ -99,7 +99,7 @@ def test_c_library_takes_options_by_name(name: str) -> None:
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_the_types_of_javascript_have_an_option(name: str) -> None:
-    """That the core in JavaScript takes it is tested in js/tests/recognizer.test.mjs."""
+    """js/tests/recognizer.test.mjs tests that the core in JavaScript accepts it."""
     types = (ROOT / "js" / "src" / "index.d.ts").read_text()
     kind = {"flag": "boolean", "choice": ".*"}.get(OPTIONS[name].type, "number")
     assert re.search(rf"^  {camel_case(name)}\?: {kind};$", types, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Text units and words: every kind returns the text it was given, and travels as one JSON object."""
+"""Tokens and words: every kind of tokenizer decodes to the original text, and is stored as one JSON object."""
 
 import itertools
 import json

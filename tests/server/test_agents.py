@@ -1,4 +1,4 @@
-"""Exchanges of voice agents' clients, which are too heavy to install for a test.
+"""Message exchanges of voice agents' clients, which are too large to install for a test.
 
 Their messages were written down from observation: of livekit-plugins-openai 1.8.9 (`STT`) and pipecat-ai 1.14.0
 (`OpenAIRealtimeSTTService`, `OpenAISTTService`), talking to this server. Both take any `error` event as the end of the
@@ -39,7 +39,7 @@ def update(model: str, more: dict[str, Any], **transcription: Any) -> dict[str, 
     return {"type": "session.update", "session": {"type": "transcription", "audio": {"input": audio}}}
 
 
-# query, session.update, whether the client commits where its own detector finds the end of speech
+# query, session.update, whether the client commits when its own VAD finds the end of speech
 SESSIONS = {
     "LiveKit": (
         "?intent=transcription&model=gpt-4o-mini-transcribe",

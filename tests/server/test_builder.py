@@ -56,7 +56,7 @@ def test_all_hotwords_are_used_or_none(recognizer: Recognizer) -> None:
 
 
 def test_unpronounceable_hotword_costs_no_other() -> None:
-    """By the bundled model, whose words come from phones."""
+    """With the bundled model, which finds words by their phones."""
     unspeakable = "AHTVZSZLSAHDIRDHAJNDNXZNAJJTADQLQRXXOOONARISDQHOVKLRKVSNSLQQNOEIAEDNJSDSTTERERSLSLAEJVKJVQIU"
     assert build(Recognizer(), hotwords=("Phronsie", unspeakable, "O’Brien")).hotwords == ("Phronsie", "O’Brien")
 
@@ -69,14 +69,14 @@ def test_equal_options_build_nothing_and_errors_are_raised(recognizer: Recognize
 
 
 def test_hotwords_without_reply_are_cut_to_the_limits() -> None:
-    """Of an assistant that sends the names of everything in the house."""
+    """For an assistant that sends the names of all devices in the house."""
     assert keywords_within_limits(["a", "b\nc", "d" * (MAX_KEYWORD_LENGTH + 1), "e"]) == ("a", "e")
     assert len(keywords_within_limits(1000 * ["a"])) == MAX_KEYWORDS
     assert sum(map(len, keywords_within_limits(300 * ["a" * 60]))) == MAX_KEYWORD_LETTERS // 60 * 60
 
 
 def test_changes_wait_for_what_is_queued(recognizer: Recognizer, sample: np.ndarray) -> None:
-    """A client that changes its options without pause has no more recognizers than one that waits."""
+    """A client that changes its options continuously has no more recognizers than one that waits."""
 
     async def run() -> None:
         async with Server(recognizer, num_threads=1) as server, server.open("test") as session:

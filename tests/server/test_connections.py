@@ -37,13 +37,13 @@ def test_installed_uvicorn_is_known_to_work() -> None:
     specifier = Requirement(found[1]).specifier
     assert uvicorn.__version__ in specifier
     assert {each.operator for each in specifier} == {">=", "<"}
-    # Those before 0.53 end every handshake with an AttributeError.
+    # Releases before 0.53 end every handshake with an AttributeError.
     assert "0.52.0" not in specifier and "1.0" not in specifier
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_accepted_sockets_send_at_once(host: str) -> None:
-    """Without TCP_NODELAY a second small reply waits for the acknowledgement of the first: 40 ms."""
+    """Without TCP_NODELAY a second small reply waits 40 ms for the acknowledgement of the first."""
 
     async def run() -> int:
         accepted: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
@@ -67,7 +67,7 @@ class Client:
         self.writer = writer
 
     async def is_cut_off(self, data: bytes, times: int) -> bool:
-        """Whether the server ends the connection while `data` is sent again and again, and nothing is read."""
+        """Whether the server closes the connection while `data` is sent repeatedly and nothing is read."""
         with suppress(ConnectionError):
             for _ in range(times):
                 self.writer.write(data)
@@ -85,7 +85,7 @@ class Client:
 
 
 async def echo(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """Sends messages back, and the size of a body."""
+    """An application that echoes messages and returns the size of a body."""
     if scope["type"] == "http":
         size, more = 0, True
         while more:
@@ -148,7 +148,7 @@ def with_server(
     ],
 )
 def test_flood_of_empty_frames_ends_the_connection(flood: bytes) -> None:
-    """Each costs as much as a message, and each ping an answer, which piles up when the client does not read."""
+    """Each costs as much as a message, and replies to pings stay in memory if the client does not read."""
 
     async def talk(client: Client) -> None:
         client.writer.write(frame(BINARY, b"", last=False))
@@ -165,7 +165,7 @@ def test_chunks_of_a_byte_end_the_connection() -> None:
 
 
 def test_what_clients_send_is_no_flood() -> None:
-    """Pings now and then, messages in fragments, bodies in chunks."""
+    """Occasional pings, messages in fragments, bodies in chunks."""
 
     async def talk(client: Client) -> None:
         for _ in range(100):
@@ -200,7 +200,7 @@ def test_silence_earns_no_flood(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def record_reads(config: uvicorn.Config, sizes: list[int]) -> None:
-    """Puts the size of each read of a WebSocket into `sizes`."""
+    """Appends the size of each read of a WebSocket to `sizes`."""
     config.load()
     protocol = config.ws_protocol_class
     assert isinstance(protocol, type)
@@ -246,18 +246,18 @@ def test_no_more_is_read_while_messages_wait() -> None:
         client.writer.write(messages)
         while sum(sizes) < 60000 * MAX_UNREAD:
             await asyncio.sleep(0.001)
-        for _ in range(200):  # turns of the loop, in each of which something could be read
+        for _ in range(200):  # iterations of the loop, each of which could read data
             await asyncio.sleep(0)
         assert sum(sizes) < 60004 * MAX_UNREAD + 2 * READ_SIZE
         left.set()
-        while sum(sizes) < len(messages):  # all of it comes in the end
+        while sum(sizes) < len(messages):  # all of it arrives eventually
             await asyncio.sleep(0.001)
 
     with_server(talk, adapt=adapt, limits=Limits(max_unread_bytes=100))
 
 
 def test_pings_behind_audio_that_waits_are_answered() -> None:
-    """A client that sends faster than it is served is read on."""
+    """The server keeps reading from a client that sends faster than real time."""
     left = asyncio.Event()
     num_messages = 0
 
@@ -315,7 +315,7 @@ def test_data_of_a_departed_client_is_discarded() -> None:
 
 
 def test_a_pong_that_is_late_ends_nothing() -> None:
-    """It waits behind the audio that the client has sent, which is not read while too much is queued."""
+    """It is queued after the client's audio, which is not read while too much audio is waiting."""
 
     def adapt(config: uvicorn.Config) -> None:
         config.ws_ping_interval = 0.05
@@ -368,7 +368,7 @@ def test_late_pong_does_not_hasten_next_ping() -> None:
 
 
 def start(soft: int, hard: int, *args: str) -> tuple[int, str]:
-    """Exit status and stderr of a server that may have so many files; it finds no model, if it gets so far."""
+    """Exit status and stderr of a server with this limit of open files; its model file does not exist."""
     done = subprocess.run(
         [sys.executable, "-m", "asr.streaming.terminal.cli", "serve", "--port", "0", "--model", "none.onnx", *args],
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)),

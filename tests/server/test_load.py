@@ -1,4 +1,4 @@
-"""Overload: what a stream costs is measured, and those that would be one too many are refused."""
+"""Overload: the cost of a stream is measured, and streams beyond the capacity are rejected."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_cost_of_audio_is_measured(recognizer: Recognizer, sample: np.ndarra
             assert server.load == pytest.approx(100 * USUAL_COST / 2)
             await be_busy(session, 0.5, 0.5)
             assert server.scheduler.cost > 0.6 / (COST_WINDOW_S / 4)
-            for _ in range(8):  # what was before counts less and less
+            for _ in range(8):  # older costs count less and less
                 await be_busy(session, 0.1, COST_WINDOW_S)
             assert 0.1 / COST_WINDOW_S < server.scheduler.cost < 0.6 / (COST_WINDOW_S / 4)
 
@@ -87,7 +87,7 @@ def test_excess_stream_is_refused_and_others_go_on(
 
 
 def test_one_stream_is_always_taken(recognizer: Recognizer) -> None:
-    """Else nothing would be measured any more, and a server that was slow once would refuse for ever."""
+    """Otherwise nothing would be measured any more, and a server that was slow once would reject streams forever."""
 
     async def run() -> None:
         async with Server(recognizer, Limits(max_load=0.05), num_threads=1) as server:

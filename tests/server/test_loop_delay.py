@@ -1,4 +1,4 @@
-"""The event loop under the longest messages that a client may send: what grows with them is done elsewhere.
+"""The event loop under the longest messages that a client may send: work that grows with them runs elsewhere.
 
 Measured is the CPU time that the loop's thread takes in one turn, which does not depend on what else the machine does.
 """
@@ -38,7 +38,7 @@ MAX_BYTES = 65536
 
 
 class Probe(selectors.DefaultSelector):
-    """Measures what the loop does between two looks at its sockets."""
+    """Measures the CPU time of the loop between two polls of its sockets."""
 
     busiest_ms = 0.0
     _woken_s: float | None = None
@@ -78,7 +78,7 @@ class Served(threading.Thread):
         self.join()
 
     def busiest_ms(self, talk: Callable[[], Any]) -> float:
-        """The longest turn of the loop while a client talks."""
+        """The longest iteration of the loop while a client sends messages."""
         self.probe.busiest_ms = 0.0
         talk()
         return self.probe.busiest_ms
@@ -93,14 +93,14 @@ def _nothing() -> Iterator[None]:
 def served() -> Iterator[Served]:
     served = Served()
     served.start()
-    with connect(f"ws://127.0.0.1:{served.port}/vosk", open_timeout=60) as socket:  # what is done once is done
+    with connect(f"ws://127.0.0.1:{served.port}/vosk", open_timeout=60) as socket:  # one-time work is done
         socket.send('{"eof": 1}')
     yield served
     served.stop()
 
 
 def keywords() -> list[str]:
-    """As many and as long as are allowed, of words that no lexicon has."""
+    """The maximum number and length of hotwords, with words that the lexicon lacks."""
     letters = np.random.default_rng(1).choice(list("ETAOINSHRDLU"), (MAX_KEYWORD_LETTERS // 64, MAX_KEYWORD_LENGTH))
     return ["".join(word) for word in letters]
 
@@ -202,7 +202,7 @@ def test_transcriptions(served: Served) -> None:
 
 
 def test_pronouncing_keywords_lets_other_threads_run() -> None:
-    """The core lets go of the interpreter: while it pronounces them, Python goes on."""
+    """The core releases the interpreter lock while it pronounces them."""
     recognizer, turns = Recognizer(), 0
     building = threading.Thread(target=recognizer.with_options, kwargs={"hotwords": keywords()})
     building.start()

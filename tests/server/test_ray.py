@@ -1,4 +1,4 @@
-"""The server on Ray Serve: one cluster with several replicas, WebSockets that live on as these come and go."""
+"""The server on Ray Serve: one cluster with several replicas, WebSockets that survive starts and stops of them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from asr.streaming.server.ray import DEPLOYMENT, parse
 MESSAGE = 4000
 NUM_CLIENTS = 200
 PAUSE_S = 1.0
-"""Of a client between a reply and its next message: Ray's proxy takes a millisecond for each."""
+"""Pause of a client between a reply and its next message: Ray's proxy takes a millisecond for each."""
 
 
 @dataclass
 class Client:
-    """Speaks on and on; connects again whenever the server asks for it. Each message waits for the reply before it."""
+    """Sends audio continuously; reconnects when the server asks for it. Each message waits for the previous reply."""
 
     url: str
     audio: np.ndarray
@@ -39,7 +39,7 @@ class Client:
     """Close codes of the sessions that the server ended."""
     reasons: list[str] = field(default_factory=list)
     drained: list[tuple[int, str]] = field(default_factory=list)
-    """Of those that ended by 1001: samples that were answered, and the text of all finals."""
+    """For sessions closed with 1001: the number of samples with a reply, and the text of all finals."""
     num_replies: int = 0
 
     async def run(self) -> None:
@@ -72,7 +72,7 @@ class Client:
             if closed.rcvd.code == 1001:
                 last = [json.loads(reply) async for reply in websocket]
                 texts += [reply["text"] for reply in last if reply.get("text")]
-                # The final is the last reply; each one before it is of a message.
+                # The final is the last reply; each earlier reply belongs to a message.
                 self.drained.append((answered if last else answered - MESSAGE, " ".join(texts)))
 
 
@@ -89,7 +89,7 @@ def test_no_final_is_lost_as_replicas_change(
             for _ in range(number):
                 clients.append(Client(ray.url, audio, stopping))
                 tasks.append(asyncio.create_task(clients[-1].run()))
-                while not clients[-1].num_replies:  # of sockets that come at once Ray may give one replica all
+                while not clients[-1].num_replies:  # Ray may assign sockets that open together to one replica
                     await asyncio.sleep(0.02)
 
         async def until_served() -> dict[str, int]:
@@ -153,7 +153,7 @@ def test_the_examples_are_what_ray_reads(name: str) -> None:
     (deployment,) = application.deployments
     assert (application.import_path, deployment.name) == ("asr.streaming.server.ray:app", DEPLOYMENT)
     assert parse(application.args).host == config["http_options"]["host"]
-    # Replicas are added before those that are there refuse anybody.
+    # Replicas are added before the existing ones reject clients.
     assert deployment.autoscaling_config["target_ongoing_requests"] < parse(application.args).max_sessions
 
 

@@ -1,4 +1,4 @@
-"""The WebSocket /v1/realtime: with OpenAI's own client, and with what no client would send."""
+"""The WebSocket /v1/realtime: with OpenAI's own client, and with messages that no client would send."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def texts(recognizer: Recognizer, audio: np.ndarray) -> list[str]:
 
 
 def num_deltas(recognizer: Recognizer, audio: np.ndarray) -> list[int]:
-    """Of each utterance: one for each partial with more stable words than all before it, and one for the final."""
+    """For each utterance: one for each partial with more stable words than all earlier ones, and one for the final."""
     counts, num_stable = [1], 0
     for event in recognize(recognizer, audio, rate=24000):
         if isinstance(event, Final):
@@ -97,7 +97,7 @@ def test_pauses_end_items(server: RunningServer, recognizer: Recognizer, audio: 
         assert own[0].type == "input_audio_buffer.speech_started"
         assert 0 <= own[0].audio_start_ms < own[-3].audio_end_ms <= 1000 * len(audio) / 24000
         assert own[-2].previous_item_id == (items[i - 1] if i else None)
-        # Partials that wait for a busy client are joined (session.py), so a delta may carry the words of several.
+        # Partials that wait for a busy client are merged (session.py), so a delta may have the words of several.
         assert 1 <= len(deltas) <= counts[i] and "".join(deltas) == expected[i]
     added = [event.item for event in events if event.type == "conversation.item.added"]
     assert [(item.id, item.content[0].transcript) for item in added] == list(zip(items, expected, strict=True))
@@ -156,7 +156,7 @@ def test_a_second_commit_without_audio_is_an_error(server: RunningServer, audio:
 
 
 def test_semantic_vad_and_unusable_keywords_are_accepted(server: RunningServer) -> None:
-    """Clients such as LiveKit give up on any error: `session.updated` says what holds instead."""
+    """Clients such as LiveKit end the session at any error: `session.updated` states the actual setting instead."""
 
     async def dialogue(connection: Any) -> None:
         transcription = {"model": "whisper-1", "language": "en-US", "keywords": ["WALKED"], "delay": "low"}
@@ -180,7 +180,7 @@ def test_semantic_vad_and_unusable_keywords_are_accepted(server: RunningServer) 
 
 
 def test_deltas_are_the_transcript_despite_the_second_pass(audio: np.ndarray) -> None:
-    """With a second pass, whole utterances; where the client asks for a low delay, words as they become stable."""
+    """Whole utterances with a second pass; words as they become stable if the client asks for a low delay."""
     with serving(token=TOKEN, second_pass=True) as server:
 
         async def dialogue(connection: Any) -> dict[str, list[RealtimeServerEvent]]:
@@ -206,7 +206,7 @@ def test_deltas_are_the_transcript_despite_the_second_pass(audio: np.ndarray) ->
 
 
 def test_turn_detection_changes_on_the_way(server: RunningServer, recognizer: Recognizer, audio: np.ndarray) -> None:
-    """What was said before goes on in the same item, and no pause within the rest ends it."""
+    """Earlier speech stays in the same item, and pauses in the rest do not end it."""
     cut = 24000 * 10
 
     async def dialogue(connection: Any) -> list[RealtimeServerEvent]:

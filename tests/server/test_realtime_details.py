@@ -1,4 +1,4 @@
-"""What Realtime clients may ask for beyond text: times, logprobs, alternatives. With OpenAI's own client."""
+"""Realtime results besides text: times, logprobs, alternatives. With OpenAI's own client."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def audio(conversation: np.ndarray) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def finals(audio: np.ndarray) -> list[Final]:
-    """What the server's recognizer makes of the audio."""
+    """The result of the server's recognizer for the audio."""
     recognizer = Recognizer(
         bundled_model("int8"), search="beam", lm=None, second_pass=False, max_alternatives=2, silence_after_speech_s=0.5
     )
@@ -98,7 +98,7 @@ def test_times_logprobs_and_alternatives_as_asked_for(
         deltas = [e for e in events if e.type == f"{TRANSCRIPTION}.delta" and e.item_id == item["item_id"]]
         assert [token for delta in deltas for token in delta.to_dict()["logprobs"]] == item["logprobs"]
         assert [word for delta in deltas for word in delta.to_dict()["words"]] == item["words"]
-        # The types of the client, which in other languages refuse what they do not expect.
+        # The client's types; clients in other languages reject unexpected fields.
         for delta in deltas:
             ConversationItemInputAudioTranscriptionDeltaEvent.model_validate(delta.to_dict(), strict=True)
         event = ConversationItemInputAudioTranscriptionCompletedEvent.model_validate(item, strict=True)
@@ -109,7 +109,7 @@ def test_times_logprobs_and_alternatives_as_asked_for(
 
 
 def test_whoever_asks_for_nothing_gets_text_alone(server: RunningServer, audio: np.ndarray) -> None:
-    """Also after an update that takes it back, in both forms of the session."""
+    """Also after an update that disables it, in both forms of the session."""
 
     async def dialogue(connection: Any) -> list[RealtimeServerEvent]:
         await append(connection, audio[:72000])

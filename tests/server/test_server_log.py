@@ -1,4 +1,4 @@
-"""The log of the server: it has no text of clients, and no line that a client can cause at will."""
+"""The log of the server: it has no text of clients, and clients cannot add lines at will."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_missing_package_is_named() -> None:
 
 
 def test_ctrl_c_before_listening_is_not_an_error(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "hotwords.txt")  # which nobody writes: the server waits for it
+    os.mkfifo(tmp_path / "hotwords.txt")  # nobody writes to it, so the server waits
     port = free_port()
     command = [sys.executable, "-m", "asr.streaming.terminal.cli", "serve", "--port", str(port)]
     command += ["--hotwords", str(tmp_path / "hotwords.txt")]

@@ -1,4 +1,4 @@
-"""The server's page in headless Chromium, with a WAV as its microphone: what a person sees, and what they can save."""
+"""The server's page in headless Chromium, with a WAV as its microphone: the visible text and the saved files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def drive(scenario: str, *args: str | Path) -> Any:
 
 
 def random_finals() -> list[Final]:
-    """Of all lengths, with pauses, a word longer than a line, and times beyond ten hours."""
+    """Words of all lengths, with pauses, a word longer than a line, and times beyond ten hours."""
     rng = np.random.default_rng(7)
     found, now = [], 0.0
     for _ in range(60):
@@ -59,7 +59,7 @@ def random_finals() -> list[Final]:
 
 
 def shifted(final: Final, start_s: float) -> Final:
-    """As vosk-server's protocol tells it, in a stream that began at `start_s`."""
+    """A result in vosk-server's protocol, in a stream that began at `start_s`."""
     words = [
         Word(word.word, round(word.start_s, 3) + start_s, round(word.end_s, 3) + start_s, word.confidence)
         for word in final.words
@@ -85,7 +85,7 @@ def test_captions_survive_the_server(tmp_path: Path) -> None:
     assert seen["full"] == "All 1 streams of the server are taken."
     assert re.fullmatch(r"\d+ ms", seen["latency"])
 
-    # The second connection began in the silence after the first final's last word, and went on without a hole.
+    # The second connection began in the silence after the last word of the first final, and continued without a gap.
     sent = [np.fromfile(tmp_path / f"{i}.s16", np.int16) for i in (0, 1)]
     recognizer = Recognizer(bundled_model("int8"), search="greedy", second_pass=False)
     recognized = [[event for event in recognize(recognizer, samples) if isinstance(event, Final)] for samples in sent]
@@ -94,7 +94,7 @@ def test_captions_survive_the_server(tmp_path: Path) -> None:
     start_s = begins[0] / 16000
     assert 0.2 <= start_s - recognized[0][0].end <= 0.5
 
-    # Each connection's audio is the text that Python finds in it, on the page and in what is saved.
+    # The text of each connection equals Python's for its audio, on the page and in the saved files.
     expected = [shifted(recognized[0][0], 0.0), *(shifted(final, start_s) for final in recognized[1])]
     assert seen["finals"] == [final.text for final in expected]
     assert len(seen["finals"]) == 2
@@ -102,9 +102,9 @@ def test_captions_survive_the_server(tmp_path: Path) -> None:
     assert (tmp_path / "saved.srt").read_text() == srt(expected)
     names = [re.sub(r"\d", "0", seen["saved"][kind]) for kind in ("text", "srt")]
     assert names == ["captions 0000-00-00 00.00.txt", "captions 0000-00-00 00.00.srt"]
-    assert seen["cleared"] == 0  # and then it was undone
+    assert seen["cleared"] == 0  # and then the deletion was undone
 
-    # Of partials, stable words come first and stand firm.
+    # In partials, stable words come first and do not change.
     assert all(text.startswith(stable) for stable, text in seen["partials"])
     assert any(stable for stable, _ in seen["partials"])
 
@@ -176,7 +176,7 @@ def test_only_the_page_opens_without_a_token() -> None:
     access = Access(token="of ours")
     for path in (*page.PAGE_PATHS, "/healthz"):
         assert access.refusal(path, Headers({"host": "localhost"}), websocket=False) is None
-        # Behind a proxy that calls the server by its own name the page's scripts come with another origin.
+        # Behind a proxy that uses the server's own host name, the page's scripts have another origin.
         foreign = access.refusal(path, Headers({"host": "localhost", "origin": "https://example.org"}), websocket=False)
         assert (foreign is None) == (path in page.PAGE_PATHS)
         refused = access.refusal(path, Headers({"host": "localhost"}), websocket=True)

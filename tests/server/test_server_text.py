@@ -1,4 +1,4 @@
-"""Formatted and plain text in every protocol: who gets which by default, and who may choose."""
+"""Formatted and plain text in every protocol: the defaults, and which clients can choose."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
 
 
 def is_formatted(text: str) -> bool:
-    """As the model of support/commas.py writes it; plain text has no mark."""
+    """Text as from the model of support/commas.py; plain text has no punctuation."""
     words = text.split()
     assert len(words) > 8, text
     assert ("," in text) == all(re.fullmatch(r"[A-Z][a-z']*[,.]", word) for word in words), text

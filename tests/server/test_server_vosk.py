@@ -1,4 +1,4 @@
-"""vosk-server's protocol, spoken by the `websockets` client: the documented dialogue, and what nobody documented."""
+"""vosk-server's protocol, spoken by the `websockets` client: the documented dialogue and undocumented cases."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def server() -> Iterator[RunningServer]:
 
 @pytest.fixture(scope="module")
 def expected(sample: np.ndarray) -> str:
-    """What the server's recognizer makes of the sample."""
+    """The result of the server's recognizer for the sample."""
     recognizer = Recognizer(bundled_model("int8"), search="greedy", second_pass=False)
     return plain_text(finals(recognize(recognizer, sample)))
 
@@ -46,7 +46,7 @@ def pieces(samples: np.ndarray, num_bytes: int = 8000) -> list[bytes]:
 
 
 def converse(url: str, *messages: str | bytes) -> Replies:
-    """One after the other, as Vosk's own clients do: a reply is awaited after each but the config."""
+    """Sends one message at a time, like Vosk's clients, and awaits a reply to each one except the configuration."""
 
     async def client(socket: ClientConnection) -> Replies:
         replies = []
@@ -143,7 +143,7 @@ def test_words_and_alternatives_as_asked_for(server: RunningServer, sample: np.n
         return converse(server.ws_url, order, *pieces(sample, 65536), EOF)[-1]
 
     assert last({"words": 0}) == last({"words": False}) == {"text": expected}
-    (alternative,) = last({"max_alternatives": 3})["alternatives"]  # greedy search has no others
+    (alternative,) = last({"max_alternatives": 3})["alternatives"]  # greedy search has no alternatives
     assert alternative["text"] == expected and 0 < alternative["confidence"] < 1
     assert set(alternative["result"][0]) == {"start", "end", "word"}
     assert list(last({"max_alternatives": 1, "words": 0})["alternatives"][0]) == ["confidence", "text"]

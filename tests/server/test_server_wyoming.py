@@ -1,4 +1,4 @@
-"""Wyoming, spoken by the `wyoming` package as Home Assistant speaks it; and by nobody's package at all."""
+"""Wyoming, with the `wyoming` package as in Home Assistant, and with raw bytes that no package sends."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def send_audio(client: AsyncTcpClient, samples: np.ndarray, rate: int = 16
 
 
 async def transcribe(client: AsyncTcpClient, samples: np.ndarray, rate: int = 16000, channels: int = 1) -> str:
-    """As Home Assistant does: it sends everything, and reads to the transcript."""
+    """As in Home Assistant: sends everything, then reads until the transcript."""
     await client.write_event(Transcribe(language="en").event())
     await client.write_event(AudioStart(rate, 2, channels).event())
     await send_audio(client, samples, rate, channels)
@@ -140,7 +140,7 @@ def test_names_that_the_client_expects_are_recognized(port: int) -> None:
 
     async def talk(client: AsyncTcpClient) -> None:
         plain = await transcribe(client, audio)
-        names = ["Winter", "TV/AC 5", "", "语音"]  # but for the first they cannot be spelled
+        names = ["Winter", "TV/AC 5", "", "语音"]  # all but the first one cannot be spelled
         await client.write_event(Transcribe(transcript_names=names, transcript_terms=["morning"]).event())
         await send_audio(client, audio)
         await client.write_event(AudioStop().event())

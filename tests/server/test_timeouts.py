@@ -1,4 +1,4 @@
-"""Timeouts of a session: what interrupts a client that is read from, and what does not."""
+"""Timeouts of a session: events that interrupt reading from a client, and events that do not."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_stopping_server_interrupts_waiting_and_reads_no_more(queued: int) -> No
         asyncio.get_running_loop().call_later(0.01, client.server.stopping.set)
         assert await client.run() == "the server is about to end; connect again"
         assert client.read == list(range(min(queued, 1)))
-        await asyncio.sleep(0)  # the task goes on: nothing is left of the interruption
+        await asyncio.sleep(0)  # the task continues: the interruption is cleared
 
     asyncio.run(talk())
 
@@ -119,6 +119,6 @@ def test_who_cancels_the_session_is_obeyed() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         await asyncio.sleep(0)
-        assert len(asyncio.all_tasks()) == 1  # nothing waits on
+        assert len(asyncio.all_tasks()) == 1  # nothing is still waiting
 
     asyncio.run(talk())

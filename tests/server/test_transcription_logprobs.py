@@ -33,7 +33,7 @@ def client() -> Iterator[openai.OpenAI]:
 
 @pytest.fixture(scope="module")
 def finals(conversation: np.ndarray) -> list[Final]:
-    """What the server's recognizer makes of the conversation."""
+    """The result of the server's recognizer for the conversation."""
     recognizer = Recognizer(bundled_model("int8"), search="beam", lm=None, second_pass=False)
     return [event for event in recognize(recognizer, conversation) if isinstance(event, Final)]
 
@@ -44,7 +44,7 @@ def recording(conversation: np.ndarray) -> bytes:
 
 
 def test_logprobs_are_those_of_words(client: openai.OpenAI, recording: bytes, finals: list[Final]) -> None:
-    """For whoever asks for them, and the tokens together are the text."""
+    """For clients that request them; the concatenated tokens are the text."""
     file = ("talk.wav", recording)
     plain = client.audio.transcriptions.create(file=file, model="any")
     answer = client.audio.transcriptions.create(file=file, model="any", include=["logprobs"])
@@ -66,10 +66,10 @@ def test_logprobs_are_those_of_words(client: openai.OpenAI, recording: bytes, fi
 
 
 def test_an_utterance_without_text_is_left_out() -> None:
-    """Of spoken commands alone, for example."""
+    """For example, utterances with only spoken commands."""
 
     class Spoken:
-        """A session in which this was said."""
+        """A session with this text."""
 
         async def finish(self) -> None: ...
 
@@ -78,7 +78,7 @@ def test_an_utterance_without_text_is_left_out() -> None:
                 yield Final(text, 0, 1, tuple(Word(word, 0, 1, 0.5) for word in text.split()))
 
     class Empty:
-        """An upload that was read to its end."""
+        """An upload that was read completely."""
 
         async def next_block(self) -> None: ...
 

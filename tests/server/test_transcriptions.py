@@ -1,4 +1,4 @@
-"""`POST /v1/audio/transcriptions`: with OpenAI's own client, and with what no client would send."""
+"""`POST /v1/audio/transcriptions`: with OpenAI's own client, and with requests that no client would send."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def client(server: RunningServer) -> Iterator[openai.OpenAI]:
 
 @pytest.fixture(scope="module")
 def finals(conversation: np.ndarray) -> list[Final]:
-    """What the server's recognizer makes of the conversation."""
+    """The result of the server's recognizer for the conversation."""
     recognizer = Recognizer(bundled_model("int8"), search="beam", lm=None, second_pass=False)
     events = recognize(recognizer, conversation)
     return [event for event in events if isinstance(event, Final)]
@@ -90,7 +90,7 @@ def form(*fields: tuple[str, str], file: bytes | None = None) -> bytes:
 
 
 def post(server: RunningServer, body: Any, token: str = TOKEN, **headers: str) -> tuple[int, dict[str, Any]]:
-    """Status and answer."""
+    """Status and body of the response."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
     headers = {
         "Authorization": f"Bearer {token}",
@@ -104,7 +104,7 @@ def post(server: RunningServer, body: Any, token: str = TOKEN, **headers: str) -
         connection.close()
 
 
-# ---- what comes back ----
+# ---- responses ----
 
 
 def test_each_format_holds_what_the_recognizer_writes(
@@ -172,7 +172,7 @@ def test_silence_has_no_text(client: openai.OpenAI) -> None:
 def test_files_of_every_sort(
     client: openai.OpenAI, sample: np.ndarray, rate: int, num_channels: int, format: str, subtype: str | None
 ) -> None:
-    """The last of them is larger than what is kept in memory."""
+    """The last one is larger than the limit for uploads in memory."""
     audio = np.repeat(sample.astype(np.float32)[:, None] / 32768, num_channels, 1).repeat(rate // 16000, 0)
     plain = client.audio.transcriptions.create(file=("a", audio_file(sample)), model="any").text
     file = ("recording", audio_file(audio, rate, format, subtype))
@@ -197,7 +197,7 @@ def test_a_language_may_have_a_region(client: openai.OpenAI, sample: np.ndarray)
         assert client.audio.transcriptions.create(file=file, model="any", language=language).text
 
 
-# ---- what is refused ----
+# ---- rejected requests ----
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ def test_what_is_no_form(server: RunningServer, body: bytes, kind: str, status: 
 
 @pytest.mark.parametrize("charset", ["punycode", "unicode_escape", "idna"])
 def test_a_form_is_utf_8(server: RunningServer, charset: str) -> None:
-    """Python decodes punycode in quadratic time: these 600 kB would take a second of everybody's."""
+    """Python decodes punycode in quadratic time: these 600 kB would block the server for a second."""
     body = form(*[("model", "\xe9" * 60000)] * 5, ("keywords[]", "\\ud800"), file=b"")
     kind = f"multipart/form-data; charset={charset}; boundary={BOUNDARY}"
     status, answer = post(server, body, **{"Content-Type": kind})
@@ -310,7 +310,7 @@ def test_an_upload_has_a_limit(server: RunningServer, known: bool) -> None:
     assert answer["error"]["code"] == "too_large"
 
 
-# ---- who goes away ----
+# ---- clients that disconnect ----
 
 
 def open_sessions(server: RunningServer) -> int:
@@ -365,7 +365,7 @@ def test_client_that_stops_uploading_gets_an_error(server: RunningServer) -> Non
 def test_a_client_gone_in_mid_answer_leaves_nothing(
     server: RunningServer, conversation: np.ndarray, stream: str
 ) -> None:
-    """While there are 13 minutes of audio to go, which take far longer than this test waits."""
+    """With 13 minutes of audio left, which take far longer than this test waits."""
     file = audio_file(np.tile(conversation[::2], 60), 8000, "WAV", "ULAW")
     body = form(("stream", stream), file=file)
     with send_head(server, len(body)) as connection:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from asr.lm.packed import pack, read_arpa
 
 UNIGRAMS = ("-99 <s> -0.2", "-1.2 </s>", "-2.0 <unk> -0.1", "-0.6 A -0.3", "-0.9 AB -0.2", "-1.5 B -0.1")
-"""Of three words; tests add theirs."""
+"""A model of three words; tests add their own words."""
 
 
 def arpa(*orders: Iterable[str]) -> str:
@@ -19,5 +19,5 @@ def arpa(*orders: Iterable[str]) -> str:
 
 
 def packed(*orders: Iterable[str]) -> bytes:
-    """The same, packed."""
+    """The same model, packed."""
     return pack(*read_arpa(iter(arpa(*orders).splitlines())))

@@ -1,4 +1,4 @@
-"""What the tests of single benchmarks share: a file of benchmarks/ as a module."""
+"""Loads a file of benchmarks/ as a module, for the tests of single benchmarks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 def load_benchmark(name: str) -> ModuleType:
-    """As a script of that folder would import it: all callers get the same."""
+    """Imports it as a script of that folder would: all callers get the same module."""
     if str(BENCHMARKS) not in sys.path:
         sys.path.append(str(BENCHMARKS))
     return importlib.import_module(name)

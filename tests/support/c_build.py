@@ -1,4 +1,4 @@
-"""libasr_stream built for the tests: once for all of them, and anew only where a source has changed."""
+"""libasr_stream built for the tests: once for all of them, and rebuilt only if a source has changed."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def cmake(*arguments: str, program: str = "cmake") -> str:
 
 
 def lock(name: str) -> FileLock:
-    """For what the processes of pytest-xdist build in one place: held by one of them at a time."""
+    """A lock for builds in a shared folder: only one pytest-xdist process holds it at a time."""
     (ROOT / "build").mkdir(exist_ok=True)
     return FileLock(ROOT / "build" / f"{name}.lock")
 
 
 @functools.cache
 def build() -> Path:
-    """The folder with libasr_stream.so, built as it is for users."""
+    """The folder with libasr_stream.so, built as for users."""
     folder = ROOT / "build" / "c_library"
     with lock("c_library"):
         cmake("-S", str(ROOT), "-B", str(folder))
@@ -44,7 +44,7 @@ def build() -> Path:
 
 
 def unpack_archive(folder: Path) -> Path:
-    """The C library's archive, written and unpacked in `folder`, unless it has been."""
+    """The C library's archive, written and unpacked in `folder` if it is not there yet."""
     if not folder.exists():
         cmake("--config", str(build() / "CPackConfig.cmake"), "-B", str(folder), program="cpack")
         (archive,) = folder.glob("*.tar.gz")

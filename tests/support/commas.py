@@ -1,4 +1,4 @@
-"""A model for case and punctuation whose answer is plain to see: every word gets a capital and a comma."""
+"""A case and punctuation model with obvious output: every word gets a capital and a comma."""
 
 from __future__ import annotations
 

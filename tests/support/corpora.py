@@ -1,4 +1,4 @@
-"""Small corpora for tests, synthesized on the spot."""
+"""Small synthesized corpora for tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def utterances(folder: Path, count: int = 3, duration_s: float = 1.0) -> list[Ut
 
 
 def reasons(result: PrepareResult) -> dict[str, str]:
-    """Why each utterance was refused, by its id."""
+    """The reason why each utterance was rejected, by utterance ID."""
     return {refusal.id: refusal.reason for refusal in result.refusals}
 
 

@@ -1,4 +1,4 @@
-"""What TensorBoard would show of a training run."""
+"""The curves that TensorBoard would show for a training run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def curve(run: Path, name: str) -> dict[int, float]:
-    """What TensorBoard would show of a run, by step."""
+    """The curves that TensorBoard would show for a run, by step."""
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     events = EventAccumulator(str(run / "tensorboard")).Reload()

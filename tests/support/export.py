@@ -1,4 +1,4 @@
-"""Fixtures of the tests of export: a small random checkpoint, its graphs, and the files that are written of it."""
+"""Fixtures for export tests: a small random checkpoint, its graphs, and the files exported from it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SMALL = ModelConfig(
 
 
 def make_checkpoint(config: ModelConfig = SMALL) -> Checkpoint:
-    """A seeded random model; everything that starts at zero or one is moved away from it."""
+    """A seeded random model; all weights that are initialized to zero or one are changed."""
     import torch
 
     from asr.model.model import AsrModel
@@ -47,7 +47,7 @@ def make_checkpoint(config: ModelConfig = SMALL) -> Checkpoint:
         parameter.data += 0.1 * torch.randn_like(parameter)
     model.encoder.set_cmvn(torch.linspace(-12, -8, 80), torch.linspace(2, 4, 80))
     average = model.state_dict()
-    weights = {name: torch.zeros_like(value) for name, value in average.items()}  # what must not be exported
+    weights = {name: torch.zeros_like(value) for name, value in average.items()}  # must not be exported
     training = {
         "step": 7,
         "audio_hours": 1.25,
@@ -80,7 +80,7 @@ def traced(checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> 
             with patch.object(torch.export, "export", wraps=torch.export.export) as trace:
                 for make in (step_graph, decoder_graph):
                     onnx.save(make(model), part / make.__name__)
-            assert trace.call_count == 2  # where a way to trace fails, the exporter takes the next one, in silence
+            assert trace.call_count == 2  # if one way to trace fails, the exporter silently tries the next one
             part.rename(folder)
     return lambda name: onnx.load(folder / name)
 
@@ -124,7 +124,7 @@ def exported_int8(
 
 
 def in_former_format(source: Path, path: Path, version: int) -> Path:
-    """`source`, a file of the present format, as one of version 1, 2 or 3: names of states, keys, decoder."""
+    """`source`, a file of the present format, as one of version 1, 2 or 3: state names, keys, decoder."""
     import onnx
 
     from asr.runtime.metadata import SINCE

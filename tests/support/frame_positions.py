@@ -1,4 +1,4 @@
-"""Which frames of a stream a run of the encoder is for, for networks that are made by hand."""
+"""Finds which frames of a stream a run of the encoder is for, for hand-made networks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What letters or phones of known words gain in the search, from its definition."""
+"""The scores that letters or phones of known words gain in the search, computed from the definition."""
 
 from __future__ import annotations
 

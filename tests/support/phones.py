@@ -1,4 +1,4 @@
-"""A random model that writes phones beside letters, and a language model that pronounces its words in them."""
+"""A random model with a phone head and a letter head, and a language model with pronunciations in its phones."""
 
 from __future__ import annotations
 

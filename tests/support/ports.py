@@ -1,4 +1,4 @@
-"""Ports for servers that cannot be given port 0 and asked afterwards."""
+"""Ports for servers that cannot listen on port 0 and report their port."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ SMALL = PunctuatorConfig(feature_dim=16, dim=32, num_heads=2, look_ahead=(2, 1),
 
 
 def sentences(count: int, seed: int = 0) -> list[str]:
-    """Sentences that begin in one of three ways and end so that their mark is clear."""
+    """Sentences that begin in one of three ways; the end of each determines its punctuation."""
     chance = random.Random(seed)
     names = ["John", "Mary", "Paris", "London", "BBC"]
     verbs = ["saw", "met", "liked", "left"]

@@ -1,4 +1,4 @@
-"""Bare sockets to the server, for bytes that no client would send."""
+"""Raw sockets to the server, for bytes that no client would send."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HANDSHAKE = (
 def tcp(port: int, data: bytes = b"") -> socket.socket:
     client = socket.socket()
     for direction in (socket.SO_SNDBUF, socket.SO_RCVBUF):
-        client.setsockopt(socket.SOL_SOCKET, direction, 4096)  # soon full
+        client.setsockopt(socket.SOL_SOCKET, direction, 4096)  # fills up quickly
     client.settimeout(60)
     client.connect(("127.0.0.1", port))
     with suppress(ConnectionError):
@@ -32,7 +32,7 @@ def tcp(port: int, data: bytes = b"") -> socket.socket:
 
 
 def websocket(server: RunningServer, data: bytes = b"") -> socket.socket:
-    """A bare socket after the handshake, for frames that no client would send."""
+    """A raw socket after the handshake, for frames that no client would send."""
     client = tcp(server.port, HANDSHAKE)
     answer = b""
     while b"\r\n\r\n" not in answer:
@@ -43,14 +43,14 @@ def websocket(server: RunningServer, data: bytes = b"") -> socket.socket:
 
 
 def frame(opcode: int, payload: bytes, last: bool = True, length: int | None = None) -> bytes:
-    """Masked with zeros. `length`: what it claims to have."""
+    """A frame masked with zeros. `length`: the length that its header states."""
     size = len(payload) if length is None else length
     head = struct.pack("!BBQ", opcode | 0x80 * last, 0xFF, size)
     return head + bytes(4) + payload
 
 
 def rest(client: socket.socket) -> bytes:
-    """All that comes until the server closes."""
+    """All bytes until the server closes the connection."""
     data = b""
     try:
         while piece := client.recv(65536):
@@ -62,7 +62,7 @@ def rest(client: socket.socket) -> bytes:
 
 
 def close_code(data: bytes) -> int:
-    """Of the close frame at the beginning of `data`."""
+    """The close code in the close frame at the beginning of `data`."""
     assert data[0] == 0x88
     return int.from_bytes(data[2:4], "big")
 

@@ -22,7 +22,7 @@ WAIT_S = 120.0
 
 @dataclass
 class Cluster:
-    """Ray Serve with the application. `url`: of its proxy."""
+    """Ray Serve with the application. `url`: the URL of its proxy."""
 
     port: int
     metrics_port: int
@@ -33,7 +33,7 @@ class Cluster:
         return f"ws://127.0.0.1:{self.port}/vosk"
 
     def scale(self, num_replicas: int) -> None:
-        """So many replicas from now on; returns when they run, and no others are left."""
+        """Sets the number of replicas; returns when exactly this number runs."""
         from ray.serve.schema import ServeDeploySchema
 
         self.config["applications"][0]["deployments"][0]["num_replicas"] = num_replicas
@@ -49,7 +49,7 @@ class Cluster:
         return self.deployment()["replicas"]
 
     def sessions(self) -> dict[str, int]:
-        """Open sessions of each replica that runs, as Ray's one endpoint of metrics has them."""
+        """Open sessions of each running replica, from Ray's metrics endpoint."""
         names = {each["replica_id"] for each in self.replicas()}
         with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics") as answer:
             families = text_string_to_metric_families(answer.read().decode())
@@ -96,9 +96,9 @@ def start_node() -> int:
 
 @contextmanager
 def cluster(monkeypatch: pytest.MonkeyPatch, **arguments: Any) -> Iterator[Cluster]:
-    """With the application of CONFIG, which gets `arguments`; no replica runs before `scale`."""
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # it would write a token into the home folder
-    for check in ("READY", "HEALTH"):  # a proxy that takes longer to start, on a busy machine, would be killed
+    """Runs the application of CONFIG with `arguments`; no replica runs before `scale` is called."""
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # otherwise it writes a token into the home folder
+    for check in ("READY", "HEALTH"):  # on a busy machine, a proxy that starts more slowly would be killed
         monkeypatch.setenv(f"RAY_SERVE_PROXY_{check}_CHECK_TIMEOUT_S", "60")
     monkeypatch.setenv("RAY_SERVE_HTTP_PROXY_CALLBACK_IMPORT_PATH", "asr.streaming.server.ray_proxy:middlewares")
     import ray

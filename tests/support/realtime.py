@@ -19,7 +19,7 @@ TRANSCRIPTION = "conversation.item.input_audio_transcription"
 
 
 def realtime_server() -> Iterator[RunningServer]:
-    """A fixture's server for two sessions, in which nothing may fail."""
+    """A fixture's server for two sessions that must not fail."""
     with serving("--max-sessions", "2", token=TOKEN) as server:
         yield server
         assert not any("Traceback" in line for line in server.log)

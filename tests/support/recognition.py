@@ -1,4 +1,4 @@
-"""What the tests of live recognition share: audio in, events out."""
+"""Helpers for tests of live recognition: audio in, events out."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def plain_text(raw: str) -> str:
 
 
 SAMPLE_TEXT = "THE OLD MAN WALKED SLOWLY DOWN THE ROAD AND THE CHILDREN RAN AFTER HIM"
-"""What is spoken in the bundled recording."""
+"""The transcript of the bundled recording."""
 
 
 def num_errors(text: str, reference: str = SAMPLE_TEXT) -> int:
-    """Words of `reference` that `text` has otherwise, lacks, or has too many."""
+    """The number of substitutions, deletions and insertions in `text`."""
     errors = count_errors([reference], [text.upper()])
     return errors.insertions + errors.deletions + errors.substitutions
 
@@ -49,7 +49,7 @@ def random_cuts(rng: np.random.Generator, length: int) -> list[int]:
 
 
 def shifted(events: list[Event], seconds: float) -> list[dict[str, object]]:
-    """As dictionaries, `seconds` later."""
+    """The events as dictionaries, shifted by `seconds`."""
     moved = []
     for event in events:
         words, raw_words = (

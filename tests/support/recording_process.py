@@ -23,7 +23,7 @@ from support.virtual_microphone import SAMPLE_RATE, VirtualMicrophone
 LEAD_IN = np.zeros(8000, np.int16)
 """Silence to begin a playback with."""
 LATE_S = 3.0
-"""Samples come so long after the playback at most, however busy the machine is."""
+"""The longest delay of samples after the playback, even on a busy machine."""
 COUNT = 32767
 
 
@@ -79,7 +79,7 @@ class RecordingProcess:
         self._process.send_signal(number)
 
     def finish(self, timeout_s: float = 0.0) -> Recording:
-        """Has the process stop after `timeout_s`, unless it stops before that."""
+        """Stops the process after `timeout_s`, unless it has ended before."""
         assert self._process.stdin is not None
         self._reader.join(timeout_s)
         self._process.stdin.close()
@@ -110,7 +110,7 @@ def main(path: str, num_samples: str, channel: str, *ways: str) -> None:
         Capture._open_native = lambda *_: None
 
     def hold() -> None:
-        usleep = ctypes.PyDLL(None).usleep  # a C function that does not let go of the interpreter
+        usleep = ctypes.PyDLL(None).usleep  # a C function that does not release the interpreter lock
         while True:
             usleep(500_000)
             time.sleep(0.001)

@@ -36,7 +36,7 @@ def serving(
 ) -> Iterator[RunningServer]:
     """`asr-stream serve` on a free port, fast unless `args` say otherwise; ended by SIGTERM.
 
-    max_files: file descriptors that it may have; 0: as many as this process. program: another `asr-stream`
+    max_files: limit of file descriptors; 0: that of this process. program: another `asr-stream`
     than that of this Python.
     """
     quick = ("serve", "--port", "0", "--search", "greedy", "--threads", "1")

@@ -1,4 +1,4 @@
-"""A virtual sound card, sound_card.c: one sample rate, the small buffer of a real card, and a plug to pull.
+"""A virtual sound card, sound_card.c: one sample rate, the small buffer of a real card, and can be unplugged.
 
 Needs the system packages libasound2-dev, g++ (which brings gcc) and libportaudio2.
 """
@@ -43,6 +43,6 @@ class SoundCard:
 
 
 def num_missing(heard: np.ndarray) -> np.ndarray:
-    """How many samples are missing before each of `heard[1:]`, (num_samples,) float32 of channel 1: int64."""
+    """The number of samples missing before each of `heard[1:]`, (num_samples,) float32 of channel 1: int64."""
     counts = np.rint(heard * 2**23).astype(np.int64)
     return (np.diff(counts) - 1) % COUNT

@@ -1,4 +1,4 @@
-"""Small sounds for tests, made on the spot: words from espeak-ng, and a speech-like hum without it."""
+"""Small sounds synthesized for tests: words from espeak-ng, and a speech-like hum that does not need it."""
 
 from __future__ import annotations
 

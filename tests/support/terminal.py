@@ -1,4 +1,4 @@
-"""A terminal for tests: what a person would see of what was written."""
+"""A terminal for tests: shows the output as a person would see it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 
 
 class Terminal(io.StringIO):
-    """A terminal without colors: keeps the screen's lines, and every screen that a write left behind."""
+    """A terminal without colors: keeps the lines of the screen, and the screen after each write."""
 
     encoding = "utf-8"
 

@@ -23,7 +23,7 @@ augment: {num_time_masks: 1, max_time_frames: 4, max_freq_bins: 4, time_warp: 0,
 optim: {lr: 3.0e-3, warmup_steps: 20, ema_decay: 0.9}
 train: {valid_every: 1000, save_every: 1000, precision: fp32}
 """
-"""A configuration that learns it, but for where its data lies."""
+"""A configuration that learns it, without the paths of the data."""
 
 
 def say(text: str, seed: int = 0) -> np.ndarray:

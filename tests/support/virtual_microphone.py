@@ -24,7 +24,7 @@ class VirtualMicrophone:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        # A socket's path may have no more than 108 characters: not below pytest's folders.
+        # The path of a socket is limited to 108 characters, so it cannot be in pytest's folders.
         self._socket = Path(tempfile.mkdtemp(prefix="pa-")) / "s"
         self._server: subprocess.Popen[bytes] | None = None
         alsa = folder / "asound.conf"
@@ -57,14 +57,14 @@ class VirtualMicrophone:
         raise RuntimeError((self._folder / "pulseaudio.log").read_text())
 
     def signal(self, number: signal.Signals) -> None:
-        """Sends a signal to the server: SIGSTOP makes the microphone fall silent, SIGKILL takes it away."""
+        """Sends a signal to the server: SIGSTOP silences the microphone, SIGKILL removes it."""
         assert self._server is not None
         self._server.send_signal(number)
         if number == signal.SIGKILL:
             self._server.wait()
 
     def unplug(self) -> None:
-        """Takes the microphone away from the running server."""
+        """Removes the microphone from the running server."""
         self.control("unload-module", MODULE[0])
 
     def plug_in(self) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    """Fails when it does not come true."""
+    """Fails if it does not become true in time."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not come true"
@@ -30,7 +30,7 @@ class Window:
         self._id = found.strip()
 
     def focus(self) -> None:
-        """Whatever is typed from now on is for this window."""
+        """Gives this window the keyboard focus."""
         self._xdotool("windowfocus", "--sync", self._id)
 
     @property
@@ -52,7 +52,7 @@ class XServer:
     def __init__(self) -> None:
         read, write = os.pipe()
         command = ["Xvfb", "-displayfd", str(write), "-screen", "0", "800x600x24", "-nolisten", "tcp"]
-        command += ["-ardelay", "60000"]  # on a busy machine a key may stay down for long: it must not repeat
+        command += ["-ardelay", "60000"]  # on a busy machine a key may stay pressed for a long time: it must not repeat
         self._server = subprocess.Popen(command, pass_fds=[write], stderr=subprocess.DEVNULL)
         os.close(write)
         with os.fdopen(read) as number:
@@ -72,7 +72,7 @@ class XServer:
 
     @property
     def num_keys_pressed(self) -> int:
-        """Now."""
+        """The number of keys that are pressed now."""
         keys = (ctypes.c_ubyte * 32)()
         self._x11.XQueryKeymap(self._display, keys)
         return sum(byte.bit_count() for byte in keys)
