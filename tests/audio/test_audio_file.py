@@ -83,7 +83,7 @@ def test_recordings_one_after_the_other_are_all_read(suffix: str, sample: np.nda
     path.write_bytes(one + two + one)
     samples, trouble = read(path)
     assert trouble == "" and np.array_equal(samples, np.concatenate([*expected, expected[0]]))
-    with path.open("rb") as file:  # as the server has it
+    with path.open("rb") as file:  # as in the server
         assert np.array_equal(read(file)[0], samples)
     path.write_bytes(one + two[: len(two) * 4 // 5])
     samples, trouble = read(path)
@@ -121,7 +121,7 @@ def test_an_mp3_is_decoded_without_noise(sample: np.ndarray, tmp_path: Path, cap
     assert np.abs(samples - whole).max() < 1e-4
 
 
-# ---- what libsndfile cannot read ----
+# ---- formats that libsndfile does not support ----
 
 
 @pytest.mark.parametrize("name", ["a.webm", "a.mka", "a.m4a", "a.mp4", "a.aac", "a.wma"])
@@ -183,7 +183,7 @@ def test_reads_at_most_max_s_whatever_the_header(sample: np.ndarray, tmp_path: P
 def test_recordings_one_after_the_other_are_bounded_together(sample: np.ndarray, tmp_path: Path) -> None:
     path, one = tmp_path / "a.ogg", encode(sample[:32000], "ogg")
     path.write_bytes(one + one)
-    samples, trouble = read(path, max_s=3.0)  # the second one states its length: nothing of it is read
+    samples, trouble = read(path, max_s=3.0)  # the second one states its length, so none of it is read
     assert len(samples) == 32000 and trouble == f"{path} lasts 4 s; the maximum is 3 s"
     samples, trouble = read(path, max_s=4.5)
     assert len(samples) == 64000 and trouble == ""

@@ -1,4 +1,4 @@
-"""A microphone that is lost while PortAudio itself fails, with a PortAudio that is made up."""
+"""A microphone that is lost while PortAudio itself fails, with a fake PortAudio."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def run(virtual_microphone: VirtualMicrophone, code: str, *arguments: str) -> st
 def test_not_a_sample_is_lost_or_changed(
     virtual_microphone: VirtualMicrophone, tmp_path: Path, ways: tuple[str, ...], seconds: int
 ) -> None:
-    """Also while a thread holds the interpreter for half a second at a time: capture does not need it."""
+    """Also while a thread holds the interpreter lock for half a second at a time: capture does not need it."""
     audio = counting(seconds * 16000)
     recording = record(virtual_microphone, tmp_path, audio, *ways)
     assert recording.reports == [] and recording.sample_rate == 16000
@@ -57,7 +57,7 @@ def test_not_a_sample_is_lost_or_changed(
 
 
 def test_capture_does_not_wait_for_the_interpreter(virtual_microphone: VirtualMicrophone) -> None:
-    """Samples arrive in the ring while no Python can run at all."""
+    """Samples arrive in the ring buffer while no Python code can run."""
     code = """
 import ctypes, sys, time
 from asr.streaming import Microphone
@@ -74,7 +74,7 @@ with Microphone() as microphone:
 
 
 def test_a_device_that_does_not_start_is_closed() -> None:
-    """Else the device is taken when it is tried with another rate."""
+    """Otherwise the device is still in use when it is tried with another rate."""
     calls: list[str] = []
 
     class Broken:
@@ -95,7 +95,7 @@ def test_a_device_that_does_not_start_is_closed() -> None:
 
 
 class Clock:
-    """Stands in for the time module: time passes by sleeping only."""
+    """A fake time module: time passes only by sleeping."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -116,7 +116,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def opened(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> tuple[Microphone, Any]:
-    """A microphone, and the device behind it, which gives nothing by itself."""
+    """A microphone, and its fake device, which gives no audio on its own."""
     monkeypatch.setattr(Microphone, "_reopen", lambda self: None)
     device: Any = SimpleNamespace(
         ring=RingBuffer(16000),
@@ -136,7 +136,7 @@ def opened(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> tuple[Microphone, A
 def test_stopped_device_is_noticed_despite_a_busy_reader(clock: Clock, opened: tuple[Microphone, Any]) -> None:
     microphone, device = opened
     for _ in range(5):
-        clock.now += 60  # the reader was busy, or the whole machine slept: that says nothing about the device
+        clock.now += 60  # the reader was busy, or the machine slept, so the device may still work
         assert microphone.read(0.05) is None
         device.num_received += 320
         assert microphone.read(0.05) is None
@@ -185,11 +185,11 @@ class Command:
         return [event for _, event in list(self.events) if event["type"] in types]
 
     def at(self, type: str) -> float:
-        """When the first event of that type came."""
+        """The time of the first event of this type."""
         return next(when for when, event in self.events if event["type"] == type)
 
     def wait_for(self, type: str, seconds: float = 60.0) -> dict[str, Any]:
-        """The first event of that type; fails when none comes in time."""
+        """The first event of this type; fails if none comes in time."""
         end = time.monotonic() + seconds
         while not self.of(type):
             assert time.monotonic() < end and self.process.poll() is None, f"no {type} among {self.events}"
@@ -209,7 +209,7 @@ class Command:
 def test_speech_becomes_text_while_it_is_spoken(
     virtual_microphone: VirtualMicrophone, sample: np.ndarray, tmp_path: Path
 ) -> None:
-    """With the bundled model. The text is that of the file, as far as another chunk grid on it allows."""
+    """With the bundled model. The text is nearly that of the file, because the chunk boundaries differ."""
     soundfile.write(tmp_path / "play.wav", np.concatenate([LEAD_IN, sample]), 16000)
     command = Command(virtual_microphone, "--chunk-ms", "320")
     time.sleep(4)
@@ -250,13 +250,13 @@ def test_the_example_prints_what_it_recognizes(
             assert process.stdout is not None
             assert process.stdout.readline() == "Listening to default\n"
             with virtual_microphone.play(tmp_path / "play.wav") as player:
-                # Whatever a busy machine's sound system has to report may come before.
+                # On a busy machine, other reports of the sound system may come first.
                 assert any(" partial " in line for line in process.stdout)
                 player.kill()
             process.send_signal(signal.SIGINT)
             assert " final " in process.stdout.read().splitlines()[-1]
         except BaseException:
-            process.kill()  # or leaving the block would wait for it
+            process.kill()  # otherwise the end of the block would wait for it
             raise
     assert process.returncode == 0
 
@@ -281,7 +281,7 @@ def test_ctrl_c_within_a_sentence_flushes_last_words(
 def test_lost_device_is_reported_and_reopened_after_gap(
     virtual_microphone: VirtualMicrophone, tiny_onnx: Path, sample: np.ndarray, tmp_path: Path, how: str
 ) -> None:
-    """The last words do not wait for the device: their final comes with the report."""
+    """The last words do not wait for the device: their final comes together with the error."""
     soundfile.write(tmp_path / "play.wav", np.concatenate([LEAD_IN, sample]), 16000)
     command = Command(virtual_microphone, "--model", str(tiny_onnx))
     with virtual_microphone.play(tmp_path / "play.wav") as player:
@@ -359,7 +359,7 @@ def test_a_device_that_cannot_be_opened_is_named() -> None:
 
 def test_samples_that_overflow_the_ring_become_a_gap(tiny_onnx: Path) -> None:
     class Played(Microphone):
-        """A microphone whose blocks are given."""
+        """A fake microphone with the given blocks."""
 
         def __init__(self, blocks: list[Block]) -> None:
             self.blocks = blocks

@@ -17,7 +17,7 @@ from support.recording_process import RecordingProcess
 from support.sound_card import SAMPLE_RATE, SoundCard, num_missing
 
 BLOCK = SAMPLE_RATE // 50
-"""PortAudio may tell of a loss a block too early."""
+"""PortAudio may report a loss one block too early."""
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def listen(sound_card: SoundCard, folder: Path, *ways: str, channel: int = 1) ->
 
 
 def test_busy_interpreter_loses_audio_only_with_python_callback(sound_card: SoundCard, tmp_path: Path) -> None:
-    """What the C callback is for. The fallback loses audio, and tells of every loss where and how long it was."""
+    """The purpose of the C callback. The Python fallback loses audio, and reports position and length of each loss."""
     found = {}
     for ways in (("held-interpreter",), ("held-interpreter", "python-callback")):
         process = listen(sound_card, tmp_path, *ways)
@@ -44,7 +44,7 @@ def test_busy_interpreter_loses_audio_only_with_python_callback(sound_card: Soun
     gaps = [report for report in python.reports if report["gap"]]
     places = np.flatnonzero(missing)
     assert all(np.abs(places - gap["position"]).min() <= BLOCK for gap in gaps)
-    # They may include how long the last callback waited for the interpreter, which no one can tell from a loss.
+    # They may include the time that the last callback waited for the interpreter lock, which looks like a loss.
     assert -0.1 < (sum(gap["gap"] for gap in gaps) - missing.sum()) / SAMPLE_RATE < 1.1
     errors = [report["error"] for report in python.reports if report["error"]]
     assert errors[0].startswith("the sound system lost audio before it got here, ")
@@ -65,7 +65,7 @@ def test_stopped_process_finds_a_gap_of_that_length(sound_card: SoundCard, tmp_p
 
 def test_any_channel_is_read_at_the_cards_rate(sound_card: SoundCard, tmp_path: Path) -> None:
     recording = [listen(sound_card, tmp_path, channel=channel).finish() for channel in (1, 2)]
-    assert [each.sample_rate for each in recording] == [SAMPLE_RATE] * 2  # not 16 kHz, which it refuses
+    assert [each.sample_rate for each in recording] == [SAMPLE_RATE] * 2  # not 16 kHz, which it does not support
     assert (recording[0].samples > 0).all() and (recording[1].samples < 0).all()
 
 
@@ -99,7 +99,7 @@ def test_unplugged_card_is_reported_and_opened_again(sound_card: SoundCard, tmp_
     assert lost["error"] == "microphone 'default' stopped; opening it again"
     assert lost["when"] - pulled_out < 1
     assert gap["position"] == lost["position"] > 0
-    # With the gap the samples have come as long as the clock went.
+    # Samples and gap together last as long as the clock time.
     assert ended - begun - 0.25 < (len(recording.samples) + gap["gap"]) / SAMPLE_RATE < closed - begun + 0.25
     assert recording.reports == [lost, gap]
 

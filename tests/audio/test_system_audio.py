@@ -23,7 +23,7 @@ from asr.streaming.audio.system_audio import SystemAudio, default_output
 
 @pytest.fixture
 def server(virtual_microphone: VirtualMicrophone, monkeypatch: pytest.MonkeyPatch) -> Iterator[VirtualMicrophone]:
-    """With a second output, and programs of this process are its clients."""
+    """A sound server with a second output; programs started by this process use it."""
     for name in ("PULSE_SERVER", "XDG_RUNTIME_DIR", "HOME"):
         monkeypatch.setenv(name, virtual_microphone.env[name])
     format = ("rate=16000", "channels=1", "format=float32le")
@@ -34,7 +34,7 @@ def server(virtual_microphone: VirtualMicrophone, monkeypatch: pytest.MonkeyPatc
 
 
 def captured(audio: SystemAudio, num_loud: int, num_told: int) -> tuple[np.ndarray, list[str]]:
-    """Samples from the first to the last that is not zero, and what was told, once there is so much of them."""
+    """Samples from the first to the last nonzero one, and the reports, once there are enough samples."""
     samples, told = np.zeros(0, np.float32), []
     end = time.monotonic() + 30
     while np.count_nonzero(samples) < num_loud or len(told) < num_told:
@@ -71,14 +71,14 @@ def test_played_audio_is_recognized_from_the_default_output(server: VirtualMicro
 def test_two_sources_are_labeled_and_share_a_clock(
     server: VirtualMicrophone, sample: np.ndarray, tmp_path: Path
 ) -> None:
-    """The microphone of this server is the monitor of the same output: both hear the same."""
+    """The microphone of this server is the monitor of the same output, so both record the same audio."""
     soundfile.write(tmp_path / "play.wav", np.concatenate([LEAD_IN, sample[:40000]]), 16000)
     command = [sys.executable, "-m", "asr.streaming.terminal.cli", "--system-audio", "--microphone", "--format", "json"]
     with subprocess.Popen(
         command, env=server.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
         wait_until(lambda: server.control("list", "short", "source-outputs").count("\n") == 2)
-        time.sleep(2)  # PortAudio's first samples come later than the others
+        time.sleep(2)  # PortAudio's first samples are late
         with server.play(tmp_path / "play.wav") as player:
             player.wait(timeout=60)
         process.send_signal(signal.SIGINT)

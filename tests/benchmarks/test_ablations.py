@@ -1,4 +1,4 @@
-"""benchmarks/ablations.py: its variants are what they are called, and it goes on where it was stopped."""
+"""benchmarks/ablations.py: its variants match their names, and it continues where it was stopped."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_every_variant_differs_as_named_from_the_baseline(ablations: ModuleType)
     base = load_config("tiny")
     chosen, left_out = ablations.choose_variants("tiny", [])
     assert not left_out
-    # Of each choice one is what the recipe does already; the others are variants.
+    # One option of each choice is the recipe itself; the others are variants.
     assert set(ablations.all_variants(base)) - set(chosen) == {
         *("position-rope", "norm-pre", "activation-relu", "label-smoothing-0.1", "scheduled-sampling-0"),
         *("units-char", "cr-ctc-off", "ctc-weight-0.5", "intermediate-ctc-0.3"),
@@ -49,7 +49,7 @@ def test_every_variant_differs_as_named_from_the_baseline(ablations: ModuleType)
             model = AsrModel(with_vocab(config.model, max(config.tokenizer.vocab_size, 4)))
         sizes[name] = sum(p.numel() for p in model.parameters())
     assert sizes["units-bpe-512"] > sizes["units-bpe-256"] == sizes["cr-ctc"] > sizes["units-bpe-128"]
-    # Equal shapes must be equal work, or the comparison is not one of kinds.
+    # Equal shapes must mean equal work, otherwise the comparison is not fair.
     for name in ("norm-post", "activation-swiglu", "position-sinusoidal", "position-none"):
         assert sizes[name] == pytest.approx(sizes["cr-ctc"], rel=0.01), name
 
@@ -89,7 +89,7 @@ def interrupt(at: Path) -> None:
 
 
 class AtOnce(Executor):
-    """Runs what is submitted before it returns."""
+    """Runs a submitted function before it returns."""
 
     def __init__(self, max_workers: int) -> None:
         assert max_workers == 1
@@ -133,7 +133,7 @@ def test_interrupted_run_goes_on_to_table_and_plot(
     monkeypatch.setattr(ablations, "ThreadPoolExecutor", AtOnce)
     monkeypatch.setattr(ablations.Commands, "run", run_here)
 
-    # One that cannot be trained is named, and what was measured before it is kept.
+    # A variant that cannot be trained is named, and earlier measurements are kept.
     (out / "ctc-weight-1").mkdir()
     (out / "ctc-weight-1" / "checkpoint-1.pt").write_bytes(b"damaged")
     assert ablations.main([*command, *only]) == 1

@@ -1,4 +1,4 @@
-"""Every benchmark runs, and prints the numbers that it is there for. What they are is not asserted."""
+"""Every benchmark runs and prints its numbers. Their values are not asserted."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_live_recognition_is_measured_with_both_passes(tones: tuple[Path, Path])
     output = run_here("live_wer", str(tones[1]), "--num-utterances", "2", "--chunk-ms", "320", "--json")
     rows = json.loads(output)
     assert [(row["chunk_ms"], row["passes"], row["num_utterances"]) for row in rows] == [(320, 1, 2), (320, 2, 2)]
-    assert all(row["final_wer"] > 0 for row in rows)  # tones are no words
+    assert all(row["final_wer"] > 0 for row in rows)  # tones are not words
 
 
 def test_search_weights_are_tuned_on_one_half_only(tones: tuple[Path, Path]) -> None:

@@ -1,4 +1,4 @@
-"""benchmarks/device_streams.py: every chunk is counted, and what is not recognized counts as late."""
+"""benchmarks/device_streams.py: every chunk is counted, and unrecognized ones count as late."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmarks of word times, confidence, noise, stability, endpoints, turns and so on: what they count."""
+"""The counts of the benchmarks of word times, confidence, noise, stability, endpoints, turns and others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEXT = SAMPLE.with_suffix(".txt").read_text(encoding="utf-8").strip()
 
 @pytest.fixture(scope="module")
 def readings(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The bundled sample as a data set of two speakers, with a text that makes something wrong."""
+    """The bundled sample as a data set of two speakers, with a text that causes errors."""
     folder = tmp_path_factory.mktemp("readings")
     samples, rate = soundfile.read(SAMPLE, dtype="float32")
     lines = ["path\ttext\tspeaker"]
@@ -81,7 +81,7 @@ def test_noise(
     *rows, nobody = run("noise", readings, options, monkeypatch, capsys)
     assert [row["place"] for row in rows] == ["as it is", "8 kHz", "-20 dB", "a room", "SNR -20"]
     clean, narrow, quiet, _, noisy = (row["final_wer"] for row in rows)
-    assert max(clean, narrow, quiet) < 0.5 and noisy > 0.8  # in which nothing can be understood
+    assert max(clean, narrow, quiet) < 0.5 and noisy > 0.8  # in which no word is intelligible
     assert nobody["minutes"] == pytest.approx(0.05) and nobody["num_words"] <= 1
     assert plot.stat().st_size > 5000
 
@@ -149,7 +149,7 @@ def test_pauses_and_the_words_next_to_them() -> None:
     word_times = load_benchmark("word_times")
     noise = np.random.default_rng(0).standard_normal(16000 * 3).astype(np.float32)
     noise[8000:16000] *= 1e-3
-    noise[24000:25600] *= 1e-3  # 0.1 s is no pause
+    noise[24000:25600] *= 1e-3  # 0.1 s is not a pause
     ((begin, end),) = word_times.pauses(noise)
     assert (begin, end) == (pytest.approx(0.5, abs=0.02), pytest.approx(1.0, abs=0.02))
     found = {("pauses", "start"): [], ("pauses", "end"): []}
@@ -160,11 +160,11 @@ def test_pauses_and_the_words_next_to_them() -> None:
 
 
 def test_long_recording(readings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The program itself, over both utterances with colored noise and music behind them."""
+    """The program itself, on both utterances with colored noise and music in the background."""
     (row,) = run("long_recording", readings, ["--minutes", "1"], monkeypatch, capsys)
     assert row["utterances"] == row["finals"] == 2 and row["minutes_of_noise"] > 0.1
     assert row["words_in_noise"] == row["words_in_pauses"] == 0
-    assert 0 < row["wer_alone"] < 0.2 and 0 < row["wer"] < 0.2  # 28 words, of which two are not as the text has them
+    assert 0 < row["wer_alone"] < 0.2 and 0 < row["wer"] < 0.2  # 28 words, two of which differ from the text
     assert abs(row["drift_ms"]) <= 40  # one encoder frame: of two utterances alone
     assert row["shift_ms_p95"] <= 200  # of 28 words that of the second
     assert row["begin_mb"] > 50
@@ -239,7 +239,7 @@ def test_marks_belong_to_words_aligned_with_the_reference() -> None:
     scores = punctuation.Scores()
     punctuation.compare(scores, words, wanted, [("A", 0), ("X", 1), ("C", 2), ("D", 0), ("E", 2)])
     assert (scores.num_words, scores.num_marks, scores.num_mark_errors) == (4, 2, 0)
-    # A missing word has no mark, one that was not spoken may have a false one.
+    # A deleted word has no punctuation, an inserted one may have false punctuation.
     punctuation.compare(scores, words, wanted, [("A", 0), ("Y", 1), ("B", 1), ("D", 0), ("E", 2)])
     assert (scores.num_words, scores.num_marks, scores.num_mark_errors) == (9, 5, 2)
     assert punctuation.known_marks("X A B C D".split(), {"A B C D": [("A B C D".split(), [0, 1, 0, 2])]}) == [

@@ -32,7 +32,7 @@ def test_every_stream_has_one_of_evenly_loaded_replicas() -> None:
 
 
 def test_replicas_are_as_many_as_cores_in_use() -> None:
-    costs = scale.Costs(6.4, 6.4, 0.0, 0.0, 0.0)  # no gain from batches: a core holds 100 streams at the very most
+    costs = scale.Costs(6.4, 6.4, 0.0, 0.0, 0.0)  # no gain from batches: a core handles at most 100 streams
     replicas = scale.fewest_replicas(1000, costs, ARGS)
     assert 10 < replicas <= 14
     assert scale.p99_ms(1000, replicas, costs, ARGS)[0] < 300 <= scale.p99_ms(1000, 10, costs, ARGS)[0]

@@ -65,7 +65,7 @@ def test_chunk_without_reply_counts_as_its_waiting_time(streams: ModuleType) -> 
 
 
 class Answering:
-    """A server's socket, as a client has it: a reply for each message, or for each chunk."""
+    """A fake client socket: a reply for each message, or for each chunk."""
 
     def __init__(self, messages_of_a_reply: float) -> None:
         self.each, self.num_sent, self.num_replied, self.most_ahead = messages_of_a_reply, 0, 0, 0.0
@@ -93,7 +93,7 @@ def test_at_full_load_clients_are_a_chunk_ahead(
     monkeypatch.setattr(streams, "join", join)
     answered: list[float] = []
 
-    def cpu_s(pid: int) -> float:  # 5 ms for a second
+    def cpu_s(pid: int) -> float:  # 5 ms per second
         answered.append(sum(0.1 * each * socket.num_replied for socket in sockets))
         return 0.005 * answered[-1]
 

@@ -1,4 +1,4 @@
-"""benchmarks/vs_espnet.py: without ESPnet it says so; its own side trains for the time that it was given."""
+"""benchmarks/vs_espnet.py: without ESPnet it reports this; our side trains for the given time."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_the_table_has_a_row_for_each_mark(
 def test_measuring_takes_no_time_and_rate_reaches_zero(
     vs_espnet: ModuleType, tones: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a clock that goes on by 1 s with every look at it, and stands still for no measurement."""
+    """With a clock that advances by 1 s on every call."""
     config = vs_espnet.load_config("tiny", [*SMALL, f"data.train={tones[0]}", "optim.warmup_steps=4"])
     parts, _ = load_training_cuts(config.data)
     tokenizer = train_tokenizer(config.tokenizer, (cut.supervisions[0].text for cuts, _ in parts for cut in cuts))

@@ -1,4 +1,4 @@
-"""Rust, Go and Java recognize what Python does, to the last bit, and refuse what the C library refuses."""
+"""Rust, Go and Java give results bit-identical to Python's, and reject the same input as the C library."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Programs:
         cargo = ("cargo", "build", "--offline", "--quiet", "--target-dir", str(folder), "--manifest-path")
         self._run(*cargo, str(FOLDER / "rust" / "Cargo.toml"), "--example", "transcribe")
         self._run(*cargo, str(HERE / "rust" / "Cargo.toml"))
-        self.environment["LD_LIBRARY_PATH"] = str(self.library)  # a crate's rpath is not its users'
+        self.environment["LD_LIBRARY_PATH"] = str(self.library)  # the rpath of a crate does not apply to its users
         return [str(folder / "debug" / "examples" / "transcribe")], [str(folder / "debug" / "dump")]
 
     def _go(self, folder: Path) -> tuple[list[str], list[str]]:
@@ -74,7 +74,7 @@ def programs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture(scope="module")
 def clips(sample: np.ndarray) -> list[np.ndarray]:
-    """Ten of 3 to 5 s, of two recordings, of which every third has a pause and goes on."""
+    """Ten clips of 3 to 5 s from two recordings; every third one continues after a pause."""
     speech = soundfile.read(ROOT / "tests" / "support" / "conversation.wav", dtype="int16")[0]
     found = []
     for clip in range(10):
@@ -106,7 +106,7 @@ def _line(clip: int, event: Event) -> str:
 
 @pytest.fixture(scope="module")
 def expected(clips: list[np.ndarray]) -> list[str]:
-    """What Python recognizes where the programs of this folder do the same to the same clips."""
+    """Python's results for the calls and clips that the programs of this folder use."""
     recognizer, lines = Recognizer(), []
     given = {
         4: recognizer.with_options(
@@ -188,7 +188,7 @@ def test_a_library_of_another_layout_is_refused(
     link = (f"-L{programs.library}", "-lasr_stream", f"-Wl,--no-as-needed,-rpath,{programs.library}", "-ldl")
     run("cc", "-shared", "-fPIC", str(HERE / "layout.c"), "-o", str(fake), "-Wl,--no-as-needed", *link)
     environment = programs.environment | {"LAYOUT_NAME": name, "LAYOUT_BYTES": str(num_bytes)}
-    command = [part.replace(f"{programs.library}", f"{tmp_path}") for part in programs.dump]  # where Java looks for it
+    command = [part.replace(f"{programs.library}", f"{tmp_path}") for part in programs.dump]  # where Java finds it
     if programs.language != "java":
         environment["LD_PRELOAD"] = str(fake)
     nothing = tmp_path / "nothing.onnx"

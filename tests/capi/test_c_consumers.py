@@ -1,4 +1,4 @@
-"""A stranger's C and C++ programs find libasr_stream in every way there is, and caption what Python captions."""
+"""External C and C++ programs find libasr_stream in every supported way, and give the same text as Python."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_cmake_projects_use_it(
     arguments = [str(share / path.name) for path in files]
     for how in ways:
         where = [f"-DHOW={how}", f"-DSOURCE={ROOT}", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Debug"]
-        where += ["-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_CXX_FLAGS_DEBUG="]  # and without lines for a debugger: less time
+        where += ["-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_CXX_FLAGS_DEBUG="]  # without debug information: faster
         cmake("-S", str(ROOT / "tests" / "capi" / "consumer"), "-B", str(tmp_path), *where)
         cmake("--build", str(tmp_path), "--parallel", "2")
         library = {"FetchContent": "libasr_stream.a", "add_subdirectory": "libasr_stream.so"}.get(how, "")
@@ -52,7 +52,7 @@ def test_cmake_projects_use_it(
 
 @pytest.fixture(scope="module")
 def transcribe(prefix: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example of the archive, built with what pkg-config says."""
+    """The example from the archive, built with the flags from pkg-config."""
     pkgconfig = next(prefix.glob("**/pkgconfig"))
     flags = run("pkg-config", "--cflags", "--libs", "asr_stream", env=os.environ | {"PKG_CONFIG_PATH": str(pkgconfig)})
     program = tmp_path_factory.mktemp("example") / "transcribe"

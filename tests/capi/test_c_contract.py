@@ -1,4 +1,4 @@
-"""The contract at the head of asr_stream.h: layouts, properties, forgotten _init, and a program that knows it alone."""
+"""The contract in asr_stream.h: layouts, properties, a missing _init, and a program that uses only the header."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_library_tells_the_layout_of_header_structs(library: Any) -> None:
 
 
 def test_functions_and_statuses_are_in_the_first_version() -> None:
-    """A later version adds a line to `Versions` for what it adds."""
+    """A later version adds a line to `Versions` for its additions."""
     assert re.findall(r"^ \*   (\d+\.\d+): ", HEADERS, re.MULTILINE) == ["0.1"]
 
 

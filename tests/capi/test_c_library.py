@@ -1,4 +1,4 @@
-"""libasr_stream: what it recognizes is what Python does, to the last bit, and nothing that it is given can harm it."""
+"""libasr_stream: its results are bit-identical to Python's, and no input can harm it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("nothing_printed")
 INVALID, UNREADABLE, DAMAGED, UNAVAILABLE, BUSY, FINISHED, FAILED = 1, 2, 3, 4, 6, 7, 8
 
 Script = list[Any]
-"""What happens to a stream: arrays of samples, and numbers of samples that were lost."""
+"""The input of a stream: arrays of samples, and numbers of lost samples."""
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,7 @@ def test_options_are_those_of_python(model: Any, conversation: np.ndarray) -> No
     expected = Recognizer(bundled_model(), lm=BUNDLED, **weights, **options)
     events = play(model.stream(**weights, **options), [conversation])
     assert events == play(expected.stream(), [conversation])
-    assert events != play(model.stream(**options), [conversation])  # the weights count
+    assert events != play(model.stream(**options), [conversation])  # the weights have an effect
 
 
 @pytest.mark.parametrize("use_lm", [True, False])
@@ -140,7 +140,7 @@ def test_hotwords_and_phrases_are_those_of_python(model: Any, conversation: np.n
 
 
 def test_an_option_is_set_by_its_name(library: Any) -> None:
-    """Tests that walk the table are in tests/test_options.py."""
+    """tests/test_options.py tests the whole table."""
     options, _ = library.options(beam_size="64", search="greedy", second_pass=False, max_utterance_s="7.5")
     assert (options.beam_size, options.search, options.second_pass, options.max_utterance_s) == (64, 0, 0, 7.5)
     for name, value, words in (
@@ -154,7 +154,7 @@ def test_an_option_is_set_by_its_name(library: Any) -> None:
         assert caught.value.status == INVALID and words in str(caught.value)
     options, error = c_library._Options(), ctypes.create_string_buffer(256)
     size = c_library._Options.max_utterance_s.offset
-    library.c.asr_options_init(ctypes.byref(options), ctypes.c_size_t(size))  # an app of an earlier version
+    library.c.asr_options_init(ctypes.byref(options), ctypes.c_size_t(size))  # an app built with an earlier version
     tail = (error, ctypes.c_size_t(256))
     assert library.c.asr_options_set(ctypes.byref(options), b"beam_size", b"7", *tail) == 0 and options.beam_size == 7
     assert library.c.asr_options_set(ctypes.byref(options), b"max_utterance_s", b"7", *tail) == INVALID
@@ -382,7 +382,7 @@ def test_use_is_logged_and_a_second_user_refused(library: Any, tiny_onnx: Path) 
     @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
     def log(user_data: int, level: int, text: bytes) -> None:
         lines.append((level, text.decode()))
-        if "finished" in lines[-1][1]:  # told while the stream is in use
+        if "finished" in lines[-1][1]:  # reported while the stream is in use
             statuses.append(library.c.asr_stream_finish(stream.handle))
 
     model = library.model(tiny_onnx, log=log)
@@ -451,7 +451,7 @@ def test_text_is_shown_as_python_shows_it(model: Any, library: Any, conversation
 
 
 def test_failing_punctuation_leaves_words_and_warns_once(library: Any, sample: np.ndarray, tmp_path: Path) -> None:
-    """It runs when it is opened, and no more with other words: an index outside its table."""
+    """It runs when it is opened, but fails with other words: an index outside its table."""
     proto = onnx_format.load(str(write_punctuation(tmp_path / "commas.onnx")))
     ones = onnx_format.numpy_helper.from_array(np.zeros((3, 1), np.float32), "three")  # units of "so", no more, no less
     proto.graph.initializer.append(ones)

@@ -1,4 +1,4 @@
-"""Model files given to libasr_stream: damaged, hostile or of another kind, they are refused in one line."""
+"""Model files for libasr_stream: damaged, hostile or unsupported files are rejected with one line."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_random_bytes_are_no_model(library: Any) -> None:
 
 
 def edited(path: Path, **properties: str | None) -> bytes:
-    """The file with other metadata; None takes a key away."""
+    """The file with other metadata; None removes a key."""
     proto = onnx_format.load(path)
     kept = {p.key: p.value for p in proto.metadata_props} | properties
     onnx_format.helper.set_model_props(proto, {key: value for key, value in kept.items() if value is not None})
@@ -115,7 +115,7 @@ def test_another_graph_is_refused_and_its_session_released(library: Any, tiny_on
     for node in proto.graph.node:
         node.input[:] = ["audio" if name == "x" else name for name in node.input]
     data, before = proto.SerializeToString(), 0.0
-    for i in range(26):  # each of them a session of ONNX Runtime, of 2 MB
+    for i in range(26):  # each one is a session of ONNX Runtime with 2 MB
         expect_damaged(library, data, "is not an asr-stream model: its graph takes audio, num_valid,")
         before = before if i > 5 else resident_mb()
     assert resident_mb() - before < 15

@@ -1,4 +1,4 @@
-"""Which recordings a corpus has, what their texts are called, and which shard does them."""
+"""The recordings of a corpus, the names of their texts, and their shards."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_two_recordings_never_become_one_text(tmp_path: Path) -> None:
     first, refused = find_recordings([str(tmp_path / "talks")] * 2)[:2]
     assert first == Recording("talks/a", paths[0])
     assert isinstance(refused, Refusal) and refused.audio == str(paths[1]) and str(paths[0]) in refused.reason
-    assert len(find_recordings([str(tmp_path / "talks")] * 2)) == 3  # the second time, only what was refused
+    assert len(find_recordings([str(tmp_path / "talks")] * 2)) == 3  # the second time, only the rejected ones
 
 
 def test_recordings_of_a_table(tmp_path: Path) -> None:

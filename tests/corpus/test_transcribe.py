@@ -1,4 +1,4 @@
-"""`asr transcribe`: what is done stays done, and what fails costs no other recording."""
+"""`asr transcribe`: results are kept, and a failure does not affect other recordings."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_everything_a_full_disk_refused_is_named(tiny_onnx: Path, tmp_path: Path
         write_audio(tmp_path / f"corpus/{i}.wav", np.zeros(4000, np.float32))
     (tmp_path / "corpus/broken.wav").write_bytes(b"no audio")
     out = tmp_path / "texts"
-    limited = (  # takes each text, not the list of them
+    limited = (  # accepts each text, not the list of them
         "import resource, sys; from asr.cli import main; "
         "resource.setrlimit(resource.RLIMIT_FSIZE, (2500, 2500)); sys.exit(main())"
     )
@@ -181,7 +181,7 @@ def test_killed_worker_costs_one_recording(corpus: Path, tiny_onnx: Path, tmp_pa
 
 
 class Deadly(Task):
-    """Its workers die before they begin."""
+    """Its workers die before they start."""
 
     def recognizer(self) -> Recognizer:
         os.kill(os.getpid(), signal.SIGKILL)

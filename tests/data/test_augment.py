@@ -1,4 +1,4 @@
-"""Augmentation in training: speech survives it whole, batches stay within their memory, seeds decide everything."""
+"""Augmentation in training: no speech is lost, batches stay within their memory, and seeds determine everything."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def seed_all(seed: int) -> None:
 
 
 def spoken(word: str, num_frames: int = 200, lead: int = 40, gap: int = 30) -> Example:
-    """Two sounds with a pause between; every frame of sound is numbered in its first bin, from 0."""
+    """Two sounds with a pause between them; the first bin of every sound frame has its number, from 0."""
     generator = torch.Generator().manual_seed(len(word) + num_frames)
     features = FLOOR + 0.3 * torch.randn(num_frames, 80, generator=generator)
     sound = torch.ones(num_frames, dtype=torch.bool)
@@ -140,7 +140,7 @@ def test_full_batch_drops_rows_to_fit_the_silence() -> None:
 
 def test_speech_without_pauses_gets_silence_at_ends_only() -> None:
     config = replace(OFF, silence_probability=1.0)
-    row = spoken("ONE", lead=12, gap=0)  # shorter than what counts as a pause
+    row = spoken("ONE", lead=12, gap=0)  # shorter than the minimum pause
     for seed in range(30):
         seed_all(seed)
         (out,) = Augmenter(config).arrange([row], 2000)

@@ -1,4 +1,4 @@
-"""What is taken of a data set: utterances spread over it, and batches of similar length."""
+"""Subsets of a data set: utterances spread over it, and batches of similar length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches of training data: what cannot be used is named and left out; who asks for a batch does not change it."""
+"""Batches of training data: unusable utterances are skipped and listed; batches do not depend on the process."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_bad_utterances_are_named_and_training_goes_on(
     steps = ["train.max_steps=100", "train.valid_every=100", "train.log_every=10"]
     assert main([*arguments, f"data.train={manifest}", f"data.valid={manifest}", *sizes, *steps]) == 0
     checkpoint = Checkpoint.load(checkpoint_path(tmp_path / "run", 100))
-    assert checkpoint.training["epoch"] >= 1  # all batches have been there
+    assert checkpoint.training["epoch"] >= 1  # all batches have been read
     assert all(value.isfinite().all() for value in checkpoint.weights.values())
     output = capsys.readouterr().out
     for line in (
@@ -132,7 +132,7 @@ START = Position()
 
 
 def plans(manifests: tuple[Path, ...], position: Position = START, steps: tuple[int, int, int] = (1, 0, 1)) -> Any:
-    """Ids and seed of every batch from `position` on; steps: batches a step, rank, world size."""
+    """IDs and seed of every batch from `position` on; steps: batches per step, rank, world size."""
     config = DataConfig(train=tuple(map(str, manifests)), max_batch_s=8, max_utterance_s=8, min_utterance_s=0.1)
     sampler = BatchSampler(load_training_cuts(config)[0], config, 1, position, *steps)
     return [([cut.id for cut in plan.cuts], plan.seed) for plan in sampler]
@@ -150,7 +150,7 @@ def test_batches_do_not_depend_on_reader_or_start(tones: tuple[Path, Path]) -> N
 
 
 def silent_cuts(count: int) -> CutSet:
-    """Utterances of 1 to 5 s that have a name of one length each and no audio."""
+    """Utterances of 1 to 5 s with names of equal length and without audio."""
     ids = (f"{1000 + i // 60}-{100000 + i // 20}-{i % 20:04d}" for i in range(count))
     return CutSet.from_cuts(MonoCut(id, 0, 1 + i % 5, 0) for i, id in enumerate(ids))
 
@@ -162,7 +162,7 @@ def ids_of_epoch(cuts: CutSet, share: float, epoch: int, seed: int = 1) -> list[
 
 @pytest.mark.parametrize("share", [0.3, 0.5])
 def test_a_share_is_drawn_anew_in_each_epoch(share: float) -> None:
-    """Neighbors and the union are those of independent draws, which no two epochs or seeds share."""
+    """Neighbors and the union are as in independent draws, which differ between epochs and between seeds."""
     count, num_epochs = 3600, 6
     cuts = silent_cuts(count)
     epochs = [set(ids_of_epoch(cuts, share, epoch)) for epoch in range(num_epochs)]
@@ -191,7 +191,7 @@ def test_the_first_epochs_have_short_utterances_only() -> None:
 
 
 def test_no_batch_is_larger_than_its_limit() -> None:
-    """With padding, though a longer utterance than all before it may come last."""
+    """Including padding, even if the longest utterance comes last."""
     cuts = CutSet.from_cuts(MonoCut(str(i), 0, duration, 0) for i, duration in enumerate(np.linspace(1, 5, 400)))
     sampler = BatchSampler([(cuts, 1.0)], DataConfig(max_batch_s=20, num_buckets=2), 1, START)
     sizes = [len(plan.cuts) * max(cut.duration for cut in plan.cuts) for plan in sampler]

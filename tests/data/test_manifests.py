@@ -1,4 +1,4 @@
-"""Tables of recordings and the LibriSpeech tree: every row is an utterance or a refusal with its reason."""
+"""Tables of recordings and the LibriSpeech tree: every row is an utterance or is rejected with a reason."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Noise alone: pieces at the promised level, the same again, marked, and only then trained on."""
+"""Noise without speech: segments have the documented level, are reproducible and marked, and are trained on."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_pieces_are_marked_and_of_the_requested_length(noise: Path) -> None:
 def test_lhotse_plays_what_the_features_were_made_of(noise: Path) -> None:
     for cut in list(load_cuts(noise))[:12]:
         expected = fbank(cut.load_audio()[0]).numpy()
-        # lhotse resamples the hum in its own way, which shows where there is next to nothing.
+        # lhotse resamples the hum differently, which is visible in bins with very low energy.
         assert np.median(np.abs(cut.load_features() - expected)) < 0.02
 
 
@@ -103,7 +103,7 @@ def test_a_piece_has_the_promised_level(sounds: Path, on_top: dict[str, Any], re
 
 @pytest.mark.parametrize("mixed_db", [-6.0, 6.0])
 def test_what_is_on_top_has_the_promised_share(sounds: Path, mixed_db: float) -> None:
-    """A tone as the recording, whose power lies in one frequency, and the same of a recording ten times as loud."""
+    """A tone, whose power is at one frequency, and the same for a recording that is ten times as loud."""
     tone = np.sin(2 * np.pi * 1000 * np.arange(64000) / SAMPLE_RATE)[None].astype(np.float32)
     for mixed in (None, str(sounds / "hiss.wav")):
         for volume in (0.05, 0.5):

@@ -1,4 +1,4 @@
-"""Noisy copies: the promised noise, no clipping, speech where it was, the same again when prepared again."""
+"""Noisy copies: the documented noise, no clipping, speech at the same position, reproducible."""
 
 import subprocess
 import sys
@@ -44,7 +44,7 @@ def test_noise_is_as_loud_as_promised(sounds, real, snr_db):
     room, noise = map(str, sounds) if real else (None, None)
     noisy = NoisyRoom(3, snr_db, room, noise)(samples, SAMPLE_RATE)[0]
     clean = NoisyRoom(3, 200.0, room, noise)(samples, SAMPLE_RATE)[0]
-    gain = np.dot(clean, noisy) / np.dot(clean, clean)  # what is left is noise
+    gain = np.dot(clean, noisy) / np.dot(clean, clean)  # the rest is noise
     achieved = 10 * np.log10(power(gain * clean) / power(noisy - gain * clean))
     assert achieved == pytest.approx(snr_db, abs=0.3)
     assert np.abs(noisy).max() <= 0.9901
@@ -182,7 +182,7 @@ def test_preparing_again_gives_the_same_copies(sounds, tmp_path):
     items = utterances(tmp_path, 3)
     options = PrepareOptions(noisy_copies=NoisyCopies(1))
     first = prepare(items, tmp_path / "one", "set", options)
-    # In another order, with another number of jobs and after other random numbers.
+    # In a different order, with a different number of jobs and after other random numbers.
     np.random.default_rng().random(7)
     again = prepare(items[::-1], tmp_path / "two", "set", PrepareOptions(num_jobs=2, noisy_copies=NoisyCopies(1)))
     ours, theirs = ({cut.id: cut for cut in load_cuts(result.manifest)} for result in (first, again))

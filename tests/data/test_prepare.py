@@ -1,4 +1,4 @@
-"""A prepared data set: what comes out is what was said, complete or not there at all."""
+"""A prepared data set: it has the speech of the recordings, and is either complete or absent."""
 
 import argparse
 import gzip
@@ -73,7 +73,7 @@ def test_speeds_make_copies(tmp_path):
 
 def test_jobs_do_not_change_the_result(tmp_path):
     audio = [write_audio(tmp_path / f"{i}.wav", hum(0.2, seed=i)) for i in range(4)]
-    # More batches than may be under way at a time.
+    # More batches than are processed at the same time.
     items = [Utterance(f"u{i}", audio[i % 4], "A") for i in range(200)]
     items.insert(50, Utterance("gone", tmp_path / "gone.wav", "A"))
     alone = prepare(items, tmp_path / "one", "set")
@@ -100,7 +100,7 @@ def test_jobs_do_not_change_the_result(tmp_path):
 )
 def test_every_format_rate_and_channel_count(tmp_path, suffix, sample_rate, num_channels):
     sound = hum(2.0, sample_rate=sample_rate)
-    # All of it on the last channel: the first alone would be silence.
+    # Everything on the last channel: the first one is silence.
     channels = np.zeros((len(sound), num_channels), np.float32)
     channels[:, -1] = sound
     path = write_audio(tmp_path / f"sound{suffix}", channels, sample_rate)
@@ -114,7 +114,7 @@ def test_every_format_rate_and_channel_count(tmp_path, suffix, sample_rate, num_
     # Below 3 kHz (bin 57), which every rate and codec here keeps.
     difference = np.abs(features - reference)[10:-10, 2:55]
     assert np.median(difference) < 0.5
-    # lhotse, reading the audio through the manifest, hears the same.
+    # lhotse reads the same audio through the manifest.
     audio = cut.load_audio()
     assert audio.shape == (1, cut.num_samples)
     assert np.median(np.abs(fbank(audio[0]).numpy() - features)[:, 2:55]) < 0.1
@@ -273,7 +273,7 @@ def test_asr_prepare_manifest(tmp_path, capsys):
 
 
 class DeadlyNormalizer(TextNormalizer):
-    """Ends the worker that receives it, as the kernel does when memory is short."""
+    """Kills the worker that receives it, as the kernel does if memory runs out."""
 
     def __reduce__(self):
         return os._exit, (1,)

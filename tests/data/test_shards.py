@@ -1,4 +1,4 @@
-"""Shards: the same data in other files, for lhotse and for training, read in any order."""
+"""Shards: the same data in different files, for lhotse and for training, read in any order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Augmentation of the spectrum: tones move as a vocal tract moves them, levels and ratios are what was asked for."""
+"""Spectral augmentation: tones move as with another vocal tract, levels and ratios are as requested."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_responses_cover_their_range_and_stay_inside() -> None:
     assert responses.max() > 5.5
     assert responses.min() < -5.5
     assert responses.mean(0).abs().max() < 1.0
-    assert (responses.std(1) > 0.1).float().mean() > 0.95  # not a mere gain
+    assert (responses.std(1) > 0.1).float().mean() > 0.95  # not just a gain
 
 
 @pytest.mark.parametrize("snr_db", [0.0, 10.0, 20.0])

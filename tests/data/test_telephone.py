@@ -1,4 +1,4 @@
-"""Telephone copies: the band of a line, its codings, speech where it was, the same again when prepared again."""
+"""Telephone copies: the bandwidth and codecs of a line, speech at the same position, reproducible."""
 
 import numpy as np
 import pytest

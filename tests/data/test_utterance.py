@@ -1,4 +1,4 @@
-"""What is broken is refused with its reason; what can be read is."""
+"""Damaged recordings are rejected with a reason; readable ones are accepted."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from asr.data.utterance import PrepareOptions, num_ctc_frames
 
 
 def broken_files(folder):
-    """Utterance ids with the reason each must be refused for."""
+    """Utterance IDs with the reason for which each must be rejected."""
     good = hum(1.0)
     wav = write_audio(folder / "good.wav", good).read_bytes()
     flac = write_audio(folder / "good.flac", good).read_bytes()
@@ -74,7 +74,7 @@ def test_every_broken_file_is_refused_with_its_reason(tmp_path):
 def test_a_wav_written_into_a_pipe_is_whole(tmp_path):
     wav = bytearray(write_audio(tmp_path / "pipe.wav", hum(1.0)).read_bytes())
     size = wav.find(b"data") + 4
-    wav[4:8] = wav[size : size + 4] = b"\xff\xff\xff\xff"  # the length was not known when it began
+    wav[4:8] = wav[size : size + 4] = b"\xff\xff\xff\xff"  # the length was unknown at the beginning
     (tmp_path / "pipe.wav").write_bytes(wav)
     assert read_audio(tmp_path / "pipe.wav").num_file_samples == 16000
 

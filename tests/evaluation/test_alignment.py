@@ -1,4 +1,4 @@
-"""Forced alignment: frames of tokens, spelling, and what cannot be aligned."""
+"""Forced alignment: frames of tokens, spelling, and text that cannot be aligned."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PIECES = ("<blk>", "<unk>", "<sos/eos>", "▁", "▁A", "▁AB", "B", "A", "C")
 
 
 def path(*ids: int) -> np.ndarray:
-    """Log-probabilities (T, V) that are nearly sure of these ids."""
+    """Log-probabilities (T, V) with near certainty for these IDs."""
     out = np.full((len(ids), len(TOKENS)), np.log(0.02), np.float32)
     out[range(len(ids)), ids] = np.log(0.9)
     return out
@@ -50,7 +50,7 @@ def test_text_too_long_for_its_utterance_is_refused() -> None:
 def test_text_is_spelled_in_characters_or_fewest_pieces() -> None:
     assert spell("AB  b", list(TOKENS)) == [4, 5, 3, 5]
     assert spell("ABC A B", list(PIECES)) == [5, 8, 4, 3, 6]
-    # The longest piece in front leaves a C that nothing writes.
+    # With the longest piece first, no piece is left for C.
     assert spell("ABC", ["", "<unk>", "", "▁AB", "▁A", "BC", "▁"]) == [4, 5]
     with pytest.raises(ValueError, match="text 'C' cannot be written by this model: it has no 'C'"):
         spell("A C", list(TOKENS))

@@ -1,4 +1,4 @@
-"""Word errors, counted by hand."""
+"""Word error counts, compared with counts by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`asr calibrate`: what a file carries of its model's measurements, and what recognition makes of it."""
+"""`asr calibrate`: the calibration in a model file, and its effect on recognition."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_it_writes_rows_and_leaves_the_rest(copied: Path, capsys: pytest.Capture
     ]
     assert main(["calibrate", str(copied), *options]) == 0
     assert capsys.readouterr().out == f"{copied}: wrote endpoint_without_punctuation, lm_weights, language\n"
-    after = OnnxModel(copied).metadata  # its checksum is right
+    after = OnnxModel(copied).metadata  # its checksum is correct
     assert (after.language, after.lm_weights) == ("de-CH", (0.5, -1.0, 7.0, 0.2))
     assert after.endpoint_without_punctuation == (0.3, 0.1, 0.0, 0.3, 1.5)
     changed = {"language", "lm_weights", "endpoint_without_punctuation"}
@@ -104,7 +104,7 @@ def test_endpoints_and_weights_are_the_files(copied: Path, conversation: np.ndar
     assert Recognizer(copied).lm_weight == CALIBRATION["lm_weights"]["lm_weight"]
     patient = ["--endpoint-without-punctuation", "1.9,0,0,0,0", "--lm-weights", "0.25,0,0,0"]
     assert main(["calibrate", str(copied), *patient]) == 0
-    assert len(silences()) < len(before)  # pauses of 1.5 s end no utterance any more
+    assert len(silences()) < len(before)  # pauses of 1.5 s no longer end an utterance
     assert Recognizer(copied).lm_weight == 0.25
     assert Recognizer(copied, lm_weight=0.5).lm_weight == 0.5
 

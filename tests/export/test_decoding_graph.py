@@ -1,4 +1,4 @@
-"""The decoding graph of sherpa-onnx: it costs what our search scores, and sherpa-onnx finds the same words with it."""
+"""The decoding graph of sherpa-onnx: its costs equal our scores, and sherpa-onnx finds the same words with it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BLANK, AA, B, K = "", "▁AA", "▁B", "▁K"
 
 @pytest.fixture(scope="module")
 def packed_lm() -> bytes:
-    """Homophones, several pronunciations, a word that begins another one, contexts that back off."""
+    """Homophones, several pronunciations, a word that is a prefix of another, contexts that back off."""
     unigrams = (*UNIGRAMS, "-1.0 BACK -0.1", "-1.1 BEE -0.2", "-1.4 AH 0.0")
     ngrams = packed(unigrams, ("-0.2 <s> AB", "-0.3 A BACK -0.4", "-0.5 AB B", "-0.7 A A"), ("-0.1 A BACK </s>",))
     return with_pronunciations(ngrams, list(PHONES), PRONUNCIATIONS | {"BEE": [["B"]], "AH": [["AA"]]})
@@ -51,7 +51,7 @@ def graph(lm: NgramLm, packed_lm: bytes) -> DecodingGraph:
 
 
 def cheapest(graph: Fst, costs: npt.NDArray[np.float32]) -> tuple[float, list[int]]:
-    """The cheapest path through a graph for frames of tokens with these costs (T, V), and what it writes."""
+    """The cheapest path through a graph for frames of tokens with these costs (T, V), and its output."""
     arcs = defaultdict(list)
     for source, *arc in zip(graph.source, graph.reads, graph.writes, graph.cost, graph.target, strict=True):
         arcs[int(source)].append(arc)
@@ -96,7 +96,7 @@ def cheapest(graph: Fst, costs: npt.NDArray[np.float32]) -> tuple[float, list[in
     ids=" ".join,
 )
 def test_a_path_costs_what_our_search_scores(frames: list[str], graph: DecodingGraph, lm: NgramLm) -> None:
-    """Of frames with one possible token each: then CTC has one alignment, whose cost is that of the words."""
+    """Frames with one possible token each: CTC has one alignment, whose cost is that of the words."""
     tokens = ["", *graph.tokens[1:]]
     costs = np.full((len(frames), len(tokens)), 1000.0, np.float32)
     costs[np.arange(len(frames)), [tokens.index(frame) for frame in frames]] = 0.0
@@ -107,7 +107,7 @@ def test_a_path_costs_what_our_search_scores(frames: list[str], graph: DecodingG
     assert fusion is not None
     best = search.hypotheses(finished=True)[0]
     words = [fusion.text(word) for word in best.words]
-    if "" in words:  # no words are pronounced so: our search writes one outside the vocabulary, the graph none
+    if "" in words:  # no words have this pronunciation: our search writes a word outside the vocabulary, the graph none
         assert cost > 900
         return
     assert [graph.words[label] for label in labels] == words

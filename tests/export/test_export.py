@@ -1,4 +1,4 @@
-"""Export: PyTorch and the .onnx file are one function, and the file says what it is."""
+"""Export: PyTorch and the .onnx file compute the same function, and the file describes itself."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_nonfinite_int8_values_stay_in_their_stream(exported: Path, exported_int
     features = np.random.default_rng(0).normal(-9, 3, (3, 35, 80)).astype(np.float32)
     num_valid = np.array([35, 35, 20])
     clean = OnnxModel(exported_int8).step(features, num_valid, OnnxModel(exported_int8).init_cache(3, 5))
-    features[0] = 0.0  # digital zeros are no division by zero
+    features[0] = 0.0  # digital silence does not cause a division by zero
     features[1, 9, 5], features[2, 24:] = np.nan, np.nan  # a valid frame; padding, which is ignored
     for path in (exported, exported_int8):
         found = OnnxModel(path).step(features, num_valid, OnnxModel(path).init_cache(3, 5))
@@ -115,7 +115,7 @@ def test_scores_equal_the_decoder(checkpoint: Checkpoint, exported: Path) -> Non
 
 
 def test_decoder_steps_equal_the_decoder(checkpoint: Checkpoint, exported: Path) -> None:
-    """Hypotheses of one utterance, some dropped and some taken twice between steps, as a beam search does."""
+    """Hypotheses of one utterance; between steps some are dropped and some duplicated, as in a beam search."""
     random = np.random.default_rng(2)
     encoder_out = random.standard_normal((21, SMALL.dim)).astype(np.float32)
     model = OnnxModel(exported)
@@ -237,7 +237,7 @@ def test_int8_is_smaller_and_close(checkpoint: Checkpoint, exported: Path, expor
     assert {node.domain for node in graph.graph.node} == {""}
     products = [i for i in matrices(exported_int8) if len(i.dims) == 2]
     assert {i.data_type for i in products} == {onnx.TensorProto.INT8}, "a weight matrix stayed float"
-    # Metadata and nodes are most of a model this small: the weights are compared, not the files.
+    # Metadata and nodes are most of such a small file, so only the weights are compared.
     size, float_size = (sum(len(i.raw_data) for i in g.graph.initializer) for g in (graph, float_graph))
     assert size < 0.7 * float_size
     assert len(model.metadata.decoder_onnx) < len(OnnxModel(exported).metadata.decoder_onnx)

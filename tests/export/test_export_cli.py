@@ -1,4 +1,4 @@
-"""`asr export`: the file of a run, what it prints, and options that are refused."""
+"""`asr export`: the file of a run, the output, and options that are rejected."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_command_writes_a_file_and_prints_its_accuracy(
 def test_command_exports_the_mean_of_the_newest_checkpoints(
     quick: None, checkpoint: Checkpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of those of steps 2 and 3, as trained: the gate holds them to the graphs of `checkpoint`."""
+    """Average of steps 2 and 3, as trained: the gate compares them with the graphs of `checkpoint`."""
     run, output = tmp_path / "run", tmp_path / "out.onnx"
     run.mkdir()
     for step, shift in ((1, 1.0), (2, 0.5), (3, -0.5)):
@@ -50,14 +50,14 @@ def test_command_exports_the_mean_of_the_newest_checkpoints(
 def test_command_writes_weights_for_further_training(
     quick: None, checkpoint: Checkpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """They are those that the graphs compute with: both ways end in the same file."""
+    """They are the weights of the graphs: both ways give the same file."""
     checkpoint.save(tmp_path / "c.pt")
     weights, straight, again = (str(tmp_path / name) for name in ("w.safetensors", "a.onnx", "b.onnx"))
     assert main(["export", str(tmp_path / "c.pt"), "-o", weights, "--license", "CC0-1.0"]) == 0
     assert "half precision" in capsys.readouterr().out
     assert {value.dtype for value in load_file(weights).values() if value.dim() >= 2} == {torch.float16}
     assert main(["export", str(tmp_path / "c.pt"), "-o", straight, "--license", "CC0-1.0"]) == 0
-    assert main(["export", weights, "-o", again]) == 0  # the license goes with the weights
+    assert main(["export", weights, "-o", again]) == 0  # the license is stored with the weights
     assert Path(straight).read_bytes() == Path(again).read_bytes()
 
 

@@ -1,4 +1,4 @@
-"""The parity gate: a file that is not the function that PyTorch computes never gets written."""
+"""The parity gate: a file that differs from PyTorch's function is never written."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from asr.training.checkpoint import Checkpoint
     ids=str,
 )
 def test_every_kind_of_model_passes_the_gate(changes: dict[str, object], tmp_path: Path) -> None:
-    # What more layers carry in their caches is tested in test_export.py.
+    # test_export.py tests the caches of more layers.
     changes |= {"encoder_layers": 1, "decoder_layers": 1}
     checkpoint = make_checkpoint(dataclasses.replace(SMALL, **changes))  # type: ignore[arg-type]
     report = export_model(checkpoint.pretrained(), tmp_path / "model.onnx")

@@ -1,4 +1,4 @@
-"""int8 products: each row by a scale of its own, and the same sums on every processor."""
+"""int8 products: each row has its own scale, and the sums are the same on every processor."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_rows_of_a_known_range_share_a_scale() -> None:
 
 
 def test_range_exceeds_the_largest_example_by_a_quarter() -> None:
-    """Of what a norm gives to a product; the CTC heads' rows, and those behind no norm, find a scale for each."""
+    """Constant scales after a norm; rows of the CTC heads and rows without a norm get one scale each."""
     shape = ["N", "T", NUM_MEL_BINS]
     nodes = [
         helper.make_node("LayerNormalization", ["x", "scale"], ["rows"]),
@@ -105,7 +105,7 @@ def test_range_exceeds_the_largest_example_by_a_quarter() -> None:
 
 
 def test_bundled_file_gives_equal_bits_in_any_batch() -> None:
-    """Over chunks with a cache, in any place of the batch, beside streams that are louder, shorter or at their end."""
+    """Over chunks with a cache, at any position in the batch, with streams that are louder, shorter or at their end."""
     model = OnnxModel(bundled_model("int8"))
     assert model.metadata.batch_invariant
     random = np.random.default_rng(2)
@@ -139,14 +139,14 @@ def test_rows_of_zeros_empty_and_nonfinite_rows() -> None:
 
 
 def test_sums_of_two_products_fit_16_bits() -> None:
-    """What kernels for x86 without VNNI instructions need."""
+    """The range that kernels for x86 without VNNI instructions need."""
     weights = next(to_array(i) for i in quantize(product()).graph.initializer if i.data_type == TensorProto.INT8)
     assert abs(weights.astype(int)).max() == MAX_WEIGHT and 2 * 255 * MAX_WEIGHT < 2**15
-    assert set(abs(weights.astype(int)).max(0)) == {0, MAX_WEIGHT}  # each column by its own scale
+    assert set(abs(weights.astype(int)).max(0)) == {0, MAX_WEIGHT}  # each column has its own scale
 
 
 def test_the_last_bits_of_activations_are_rounded_away() -> None:
-    """In them, processors differ; a scale that followed them would spread the difference."""
+    """Processors differ in these bits; a scale that depends on them would spread the difference."""
     quantized = quantize(product())
     x = activations(1, 200)
     other = np.nextafter(x, np.float32(np.inf))
@@ -157,7 +157,7 @@ def test_the_last_bits_of_activations_are_rounded_away() -> None:
 def test_halving_is_exact_or_not_done() -> None:
     model = product()
     weights = to_array(model.graph.initializer[0])
-    assert halve(model) == model  # float16 holds none of it
+    assert halve(model) == model  # float16 loses all of it
     model.graph.initializer[0].CopyFrom(from_array(weights.astype(np.float16).astype(np.float32), "w"))
     halved = halve(model)
     assert [i.data_type for i in halved.graph.initializer] == [TensorProto.FLOAT16]

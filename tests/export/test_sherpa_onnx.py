@@ -1,4 +1,4 @@
-"""The files for sherpa-onnx, in sherpa-onnx as it is published: the same words as ours, wherever it runs them."""
+"""The files for sherpa-onnx, in the published sherpa-onnx: the same words as ours, in all of its interfaces."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from asr.training.checkpoint import load_pretrained
 
 @pytest.fixture(scope="module")
 def folder(tiny_onnx: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What `asr export` makes of a float32 .onnx file."""
+    """The output of `asr export` for a float32 .onnx file."""
     path = tmp_path_factory.mktemp("sherpa") / "new"
     options = ["--target", "sherpa-onnx", "-o", str(path), "--license", "CC-BY-4.0"]
     assert main(["export", str(tiny_onnx.with_suffix(".safetensors")), *options]) == 0
@@ -48,7 +48,7 @@ def folder(tiny_onnx: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def utterances(conversation: np.ndarray) -> list[np.ndarray]:
-    """Of different lengths; one has digital silence inside, one begins with it."""
+    """Recordings of different lengths; one contains digital silence, one begins with it."""
     silence = np.zeros(12000, np.float32)
     spoken = [speech("the quick brown fox"), speech("jumps over the lazy dog", 200, "en-gb")]
     return [conversation, np.concatenate([spoken[0], silence, spoken[1]]), np.concatenate([silence, spoken[1]])]
@@ -61,14 +61,14 @@ def zipformer(folder: Path, chunk_ms: int, name: str = "zipformer2_ctc.{}ms.onnx
 
 
 def padded(samples: np.ndarray, chunk_ms: int) -> np.ndarray:
-    """With silence to where sherpa-onnx decodes the last chunk: it waits for one feature frame beyond each."""
+    """With silence until sherpa-onnx decodes the last chunk: it waits for one feature frame after each."""
     shift = chunk_ms // 10
     num_chunks = math.ceil((num_frames(len(samples)) + 10 - 4) / shift)
     return np.concatenate([samples, np.zeros((num_chunks * shift + 4) * 160 - len(samples), np.float32)])
 
 
 def decode(recognizer: sherpa_onnx.OnlineRecognizer, samples: list[np.ndarray]) -> list[str]:
-    """Texts of streams that run side by side, in blocks of 100 ms."""
+    """Texts of streams that run in parallel, in blocks of 100 ms."""
     streams = [recognizer.create_stream() for _ in samples]
     for begin in range(0, max(map(len, samples)), 1600):
         for stream, audio in zip(streams, samples, strict=True):
@@ -89,7 +89,7 @@ def normalized(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def ours(onnx: OnnxModel) -> Callable[[np.ndarray, int], str]:
-    """Our text, of chunks alone, as theirs is."""
+    """Our text without a second pass, like theirs."""
 
     def text(samples: np.ndarray, chunk_ms: int) -> str:
         recognizer = Recognizer(onnx, chunk_ms=chunk_ms, search="greedy", second_pass=False, max_utterance_s=120)
@@ -222,7 +222,7 @@ def test_streams_are_counted_beside_those_of_its_server(
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     for name in ("batched", "sherpa-onnx"):
-        # A reply came to each chunk, soon: one without counts as a second at least.
+        # Each chunk got a reply soon: a missing reply counts as at least one second.
         (p50,) = re.findall(rf"^{name}: 1 streams, p50 (\d+) ms, p95 \d+ ms, CPU [\d.]+ ms/s", done.stdout, re.M)
         assert int(p50) < 900
         assert re.search(rf"^\| {name} \| 1 \| \d+\.\d\d \|$", done.stdout, re.M), done.stdout
@@ -239,7 +239,7 @@ def test_benchmark_prints_how_to_write_missing_files(
 
 
 def test_a_model_with_phones_is_exported(phone_model: tuple[Path, Path], tmp_path: Path) -> None:
-    """As the bundled one is; sherpa-onnx reads the letters."""
+    """A model with phones, like the bundled one; sherpa-onnx uses the letters."""
     options = ["--target", "sherpa-onnx", "--chunk-ms", "160", "--left-context-ms", "320", "-o", str(tmp_path)]
     assert main(["export", str(phone_model[0].with_suffix(".safetensors")), *options]) == 0
     assert decode(zipformer(tmp_path, 160), [np.zeros(16000, np.float32)]) is not None
@@ -260,7 +260,7 @@ def load(path: Path) -> onnx.ModelProto:
 
 @pytest.fixture
 def quick(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets `export_sherpa(tiny_model, ...)` take graphs that were traced already."""
+    """Lets `export_sherpa(tiny_model, ...)` use graphs that were traced before."""
     monkeypatch.setattr(sherpa, "zipformer_graph", lambda *args: load(folder / "zipformer2_ctc.640ms.onnx"))
 
 
@@ -273,7 +273,7 @@ def test_int8_is_smaller_close_and_runs(
     utterances: list[np.ndarray],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sherpa, "MAX_DIVERGENCE", 0.1)  # this network's head was fitted to be sure of itself
+    monkeypatch.setattr(sherpa, "MAX_DIVERGENCE", 0.1)  # this network's head was fitted to give certain outputs
     files = export_sherpa(tiny_model, onnx.tokens, tmp_path, int8=True)
     assert [file.path.name for file in files] == ["zipformer2_ctc.640ms.int8.onnx"]
     for file in files:
@@ -285,7 +285,7 @@ def test_int8_is_smaller_close_and_runs(
 def test_command_writes_a_file_for_each_latency(
     folder: Path, tiny_onnx: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Which graphs are asked for; what they are is the matter of the other tests."""
+    """Tests which graphs are requested; other tests check their contents."""
     made = []
 
     def zipformer_graph(model: AsrModel, chunk_size: int, left_context: int, phones: bool) -> onnx.ModelProto:

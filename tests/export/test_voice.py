@@ -1,4 +1,4 @@
-"""`asr adapt`: recordings of a voice become a model for it, or the reason why not."""
+"""`asr adapt`: recordings of a speaker give a model for this speaker, or an error with the reason."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ pytestmark = pytest.mark.usefixtures("restore_signals")
 
 @pytest.fixture
 def start(tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Small weights to start from; a second of speech is enough for them."""
+    """Small initial weights; a second of speech is enough for them."""
     monkeypatch.setattr(adapt, "MIN_SECONDS", 1.0)
     return str(tiny_onnx.with_suffix(".safetensors"))
 
 
 @pytest.fixture
 def recordings(tmp_path: Path) -> Path:
-    """As `asr record` leaves them."""
+    """Recordings as from `asr record`."""
     folder = tmp_path / "recordings"
     lines = ["path\ttext\tspeaker\n"]
     for number in range(8):

@@ -1,4 +1,4 @@
-"""The streaming filterbank: equal to torchaudio, indifferent to how audio is cut, bounded in memory."""
+"""The streaming filterbank: equal to torchaudio, independent of how audio is split, bounded in memory."""
 
 import threading
 from collections.abc import Iterator
@@ -63,7 +63,7 @@ def test_short_inputs_are_reflected() -> None:
         got = features(samples)
         assert got.shape == ((num_samples + 80) // 160, 80)
         if got.size:
-            # The same sound, reflected by hand as often as a window needs.
+            # The same sound, reflected by hand as many times as a window needs.
             period = np.concatenate([samples, samples[::-1]])
             wide = np.tile(period, 1000 // num_samples + 2)
             start = len(period) * (160 // len(period) + 1)  # a copy of samples[0] with room for a frame before it

@@ -1,4 +1,4 @@
-"""The features a model hears are Kaldi's."""
+"""The features of a model equal Kaldi's."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The core's resampler against exact resampling and soxr at its high quality, on noise of the whole band."""
+"""The core's resampler, compared with exact resampling and with soxr HQ, on noise of the full band."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def level(samples: np.ndarray) -> float:
 
 
 def error(samples: np.ndarray, original: np.ndarray) -> float:
-    """dB of what differs from an exact resampling of `original`, by its spectrum; over that of the signal."""
+    """Level in dB of the difference from an exact resampling of `original`, relative to the signal."""
     spectrum = np.zeros(SAMPLE_RATE + 1, complex)
     found = np.fft.rfft(original.astype(np.float64))[: len(spectrum)]
     spectrum[: len(found)] = found
@@ -48,7 +48,7 @@ def test_what_passes_is_exact(rate: int) -> None:
     ours = resampled(noise, rate)
     assert len(ours) == 2 * SAMPLE_RATE
     assert error(ours, noise) < -100
-    # At the rates of sound cards soxr is about 75 dB away, its samples being off by a little in time.
+    # At the rates of sound cards, soxr's error is about -75 dB, because of a small time offset.
     theirs = error(soxr.resample(noise, rate, SAMPLE_RATE, quality="HQ"), noise)
     assert theirs < -70 and (rate not in (11025, 22050, 44100) or error(ours, noise) < theirs)
 

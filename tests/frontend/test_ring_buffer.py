@@ -1,4 +1,4 @@
-"""The ring buffer as Python sees it; threads, index wrap and allocation are tested in C++."""
+"""The Python interface of the ring buffer; threads, index wrap and allocation are tested in C++."""
 
 import ctypes
 import threading

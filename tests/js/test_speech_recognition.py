@@ -1,4 +1,4 @@
-"""SpeechRecognition of the npm package in Chromium and Firefox: what three web apps are told, and in which order."""
+"""SpeechRecognition of the npm package in Chromium and Firefox: the events that three web apps get, and their order."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ RECORDINGS = {
 COLORS = ["aqua", "azure", "beige", "black", "blue", "brown", "chocolate", "coral", "dark green", "yellow"]
 
 STARTS, ENDS = ["start", "audiostart", "soundstart", "speechstart"], ["speechend", "soundend", "audioend"]
-LAST = ["result", "end"]  # where the session listens no longer
+LAST = ["result", "end"]  # when the session no longer listens
 Event = tuple[str, str | None, int | None, list[tuple[str, bool, int, float]] | None]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page, in float32, where rounding cannot decide between two words; beside it demos and recordings."""
+    """The page in float32, where rounding cannot change a word, with demos and recordings in the same folder."""
     with lock("npm"):
         subprocess.run(["make", "node_modules/.package-lock.json"], cwd=JS, check=True, capture_output=True)
     with lock("page"):
@@ -53,7 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", params=["chromium", "firefox"])
 def drive(request: pytest.FixtureRequest, folder: Path) -> Iterator[Any]:
-    """A function of a scenario: what js/tests/speech_recognition.mjs prints. Sound and microphone are virtual."""
+    """A function: scenario -> output of js/tests/speech_recognition.mjs. Sound and microphone are virtual."""
     (folder / "sound").mkdir(exist_ok=True)
     with VirtualMicrophone(folder / "sound") as server:
 
@@ -69,7 +69,7 @@ def drive(request: pytest.FixtureRequest, folder: Path) -> Iterator[Any]:
 
 
 def names(events: list[Event]) -> list[str]:
-    """The types, an error by its name, results in succession as one."""
+    """The event types, with the name of an error, and consecutive results as one."""
     found: list[str] = []
     for kind, error, _, _ in events:
         name = error or kind
@@ -94,7 +94,7 @@ def sessions(events: list[Event]) -> list[list[Event]]:
 
 
 def check_order(events: list[Event], max_alternatives: int = 1) -> None:
-    """Everything that the specification promises of each of the sessions."""
+    """Everything that the specification requires of each session."""
     for session in sessions(events):
         kinds = [kind for kind, *_ in session]
         assert all(kinds.count(kind) <= 1 for kind in [*STARTS, *ENDS, "error", "end"]), kinds
@@ -118,14 +118,14 @@ def check_order(events: list[Event], max_alternatives: int = 1) -> None:
             assert all(text.startswith(" ") == (i > 0) for i, (text, *_) in enumerate(results))
             finals = [result for result in results if result[1]]
             last = results
-        assert "error" in kinds or kinds[-1] != "end" or last == finals  # nothing interim is left
+        assert "error" in kinds or kinds[-1] != "end" or last == finals  # no interim result is left
 
 
 def test_web_apps_that_knew_another_browser(drive: Any, folder: Path) -> None:
     found = drive("demos")
 
     def finals(demo: str, stream: int, **options: Any) -> list[Any]:
-        """Those of Python for the same audio."""
+        """Python's finals for the same audio."""
         samples = np.fromfile(folder / f"{demo}.{stream}.f32", np.float32)
         recognizer = Recognizer(bundled_model("float32"), lm=BUNDLED, **options)
         events = recognize(recognizer, samples, rate=found[demo]["sampleRates"][stream])
@@ -147,7 +147,7 @@ def test_web_apps_that_knew_another_browser(drive: Any, folder: Path) -> None:
 
     dictation = found["dictation"]
     for stream, session in enumerate(sessions(dictation["events"])):
-        # The words behind the first sentence may come after the second stop.
+        # The words after the first sentence may arrive after the second stop.
         assert names(session) in ([*STARTS, "result", *ENDS, *last] for last in (["end"], LAST))
         expected = [event.text for event in finals("dictation", stream)]
         assert "".join(transcripts(session)) == " ".join(expected) and len(expected) >= 2 - stream

@@ -1,4 +1,4 @@
-"""The npm package and the page: what they write is what Python writes. Node and headless Chromium run them."""
+"""The npm package and the page: their text equals Python's. Node and headless Chromium run them."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def run(*command: str | Path, check: bool = True) -> subprocess.CompletedProcess
 
 @pytest.fixture(scope="module", autouse=True)
 def page() -> Path:
-    """The package is built, and so is the page: a folder."""
-    with lock("npm"):  # by itself: the test of the server's page needs no more
+    """The folder of the page; builds the package and the page."""
+    with lock("npm"):  # separate, because the test of the server's page needs only this
         run("make", "node_modules/.package-lock.json")
     with lock("page"):
         run("make", "page", "--jobs", "2")
@@ -56,7 +56,7 @@ def transcribe(model: Path, wav: Path, *options: str | Path, lm: Path = BUNDLED)
 
 
 def spans(events: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
-    """All of the events but the confidence of words."""
+    """The events without the confidences of words."""
 
     def times(item: dict[str, Any]) -> tuple[float, float]:
         return round(item["start"], 3), round(item["end"], 3)
@@ -83,7 +83,7 @@ def read(wav: Path) -> np.ndarray:
 
 
 def test_node_writes_the_words_of_python(spoken: Path) -> None:
-    # Bundled int8 model and language model, second pass, rescoring. Of unclear speech a word may differ: see below.
+    # Bundled int8 model and language model, second pass, rescoring. A word of unclear speech may differ: see below.
     recognizer = Recognizer()
     for wav, num_finals, most in ((SAMPLE, 1, 0), (spoken, 3, 2)):
         expected = [event.raw for event in recognize(recognizer, read(wav)) if event.type == "final"]
@@ -95,7 +95,7 @@ def test_node_writes_the_words_of_python(spoken: Path) -> None:
 
 
 def test_node_gives_the_same_events_as_python(spoken: Path) -> None:
-    # In float32: int8 products are rounded differently by every kind of processor.
+    # In float32, because every kind of processor rounds int8 products differently.
     model = bundled_model("float32")
     events = recognize(Recognizer(model, lm=BUNDLED, chunk_ms=320), read(spoken))
     expected = [event.to_dict() for event in events]
@@ -131,7 +131,7 @@ def test_node_resamples_and_takes_defaults_as_python_does(
 
 
 def failing_on_noise(model: Path, path: Path, limit: float) -> Path:
-    """`model`, with log-probabilities that are no numbers for a chunk with a feature above `limit`."""
+    """`model` with NaN log-probabilities for a chunk with a feature above `limit`."""
     proto = onnx.load(model)
     x, log_probs = proto.graph.input[0].name, proto.graph.output[0].name
     for node in proto.graph.node:
@@ -239,7 +239,7 @@ def test_the_package_is_measured_beside_python(tones: tuple[Path, Path]) -> None
 
 
 def test_page_recognizes_as_python_also_without_a_server(tmp_path: Path) -> None:
-    # In float32, where rounding cannot decide between two words.
+    # In float32, where rounding cannot change a word.
     model = bundled_model("float32")
     run("node", "web/build.mjs", "--model", model, "--output", tmp_path / "page")
     audio = np.concatenate([read(SAMPLE) / 32768.0, PAUSE]).astype(np.float32)
@@ -247,7 +247,7 @@ def test_page_recognizes_as_python_also_without_a_server(tmp_path: Path) -> None
     result = run("node", "tests/browser.mjs", "captions", tmp_path / "page", wav, len(audio) / 16000, tmp_path)
     seen = json.loads(result.stdout)
     assert seen["foreign"] == seen["complaints"] == []  # no request leaves the origin
-    # The second time the server is gone, and the browser refuses 16 kHz.
+    # The second time, the server is not running, and the browser does not support 16 kHz.
     assert seen["online"]["sampleRate"] == 16000 != seen["offline"]["sampleRate"]
     recognizer = Recognizer(model, lm=BUNDLED)
     for name in ("online", "offline"):
@@ -258,7 +258,7 @@ def test_page_recognizes_as_python_also_without_a_server(tmp_path: Path) -> None
         assert len(expected.split()) >= 8
         assert " ".join(visit["finals"]) == expected
         assert visit["partial"] == visit["error"] == ""
-        # A browser changes the sound unless it is asked not to: Firefox turns gain control off for this alone.
+        # Browsers process the sound unless asked not to; Firefox disables gain control only for this constraint.
         processing = ("echoCancellation", "noiseSuppression", "autoGainControl")
         assert visit["constraints"] == {"channelCount": 1} | dict.fromkeys(processing, False)
         assert 0.0 < float(visit["rtf"]) < 5.0

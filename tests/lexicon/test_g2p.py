@@ -1,4 +1,4 @@
-"""The model that pronounces words: what it finds is what the n-gram model of the pairs says."""
+"""The G2P model: its results are those of the n-gram model of the pairs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAIRS = ["A}a", "A}", "A}a|i", "P}p", "PH}f", "H}", "H}h", "É}e", "'}", "'A}ə"
 
 
 def model(pairs: list[str], order: int, seed: int = 0) -> bytes:
-    """N-grams over the pairs, drawn by chance."""
+    """Random n-grams over the pairs."""
     rng = random.Random(seed)
     levels = [[(w,) for w in ("<s>", "</s>", "<unk>", *pairs)]]
     for _ in range(order - 1):
@@ -72,7 +72,7 @@ def test_what_cannot_be_pronounced() -> None:
     assert pronounce(g2p, "A" * 64) and not pronounce(g2p, "A" * 65)
     for word in ("", "Z", "AZ", "ZA", "a"):
         assert pronounce(g2p, word, 5) == [], word
-    assert [phones for phones, _ in pronounce(g2p, "H", 5)] == [("h",)]  # never nothing
+    assert [phones for phones, _ in pronounce(g2p, "H", 5)] == [("h",)]  # never empty
     with pytest.raises(ValueError, match="num_best must be at least 1, got 0"):
         g2p.pronounce("A", 0)
 
@@ -165,7 +165,7 @@ def test_error_rates_count_the_nearest_reference() -> None:
     words = {word: (tuple(word.lower()),) for word in ("A", "B", "AB", "BA")}
     g2p = opened(train(Lexicon(words), G2pOptions(order=2)))
     held_out = {"A": (("x", "y"), ("a",)), "B": (("b", "c"),), "Z": (("z",),)}
-    rates = error_rates(g2p, Lexicon(held_out))  # right; one of two phones missing; nothing at all
+    rates = error_rates(g2p, Lexicon(held_out))  # correct; one of two phones missing; empty
     assert (rates.words, rates.phones) == (2 / 3, 2 / 4)
     # One of two is another; of one phone two are wrong, of four two are missing, which is nearer.
     held_out |= {"AB": (("a", "c"),), "BA": (("x",), ("b", "a", "a", "a"))}

@@ -1,4 +1,4 @@
-"""The alignment of letters with phones, beside the enumeration of all alignments."""
+"""The alignment of letters with phones, compared with an enumeration of all alignments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pronunciation dictionaries: what is read, what is written, and which lines are refused."""
+"""Pronunciation dictionaries: reading, writing, and rejected lines."""
 
 from __future__ import annotations
 

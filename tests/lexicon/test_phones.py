@@ -1,4 +1,4 @@
-"""Words as phone tokens, and a training that learns to write them."""
+"""Words as phone tokens, and a training run that learns them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_the_loss_is_shared_by_letters_and_phones(weight: float) -> None:
         )
         for i in range(2)
     )
-    assert losses.phone_ctc.item() == pytest.approx(by_hand.item() / 6, rel=1e-4)  # per letter, as the others
+    assert losses.phone_ctc.item() == pytest.approx(by_hand.item() / 6, rel=1e-4)  # per letter, like the others
     expected = (1 - weight) * letters.total.item() + weight * losses.phone_ctc.item()
     assert losses.total.item() == pytest.approx(expected, rel=1e-4)
 
@@ -105,7 +105,7 @@ def test_utterance_too_long_for_its_frames_costs_nothing() -> None:
 
 @pytest.fixture
 def lexicon(tmp_path: Path) -> Path:
-    """Words of up to three letters, each letter a phone of its own."""
+    """Words of up to three letters; each letter has its own phone."""
     letters = sorted(LETTER_HZ)
     words = [*letters, *(a + b for a in letters for b in letters)]
     words += [a + b + c for a in letters for b in letters for c in letters]

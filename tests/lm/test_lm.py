@@ -1,4 +1,4 @@
-"""The language model: what the packed file says is what the ARPA file says, and a damaged file is refused."""
+"""The language model: the packed file equals the ARPA file, and a damaged file is rejected."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Arpa = dict[tuple[str, ...], tuple[float, float]]
 
 
 def random_arpa(order: int, seed: int = 0) -> Arpa:
-    """Every n-gram's beginning is an n-gram too, as in any ARPA file; its end need not be one."""
+    """Every prefix of an n-gram is also an n-gram, as in any ARPA file; a suffix does not have to be one."""
     rng = random.Random(seed)
     levels: list[list[tuple[str, ...]]] = [[(w,) for w in ["</s>", "<s>", "<unk>", *WORDS]]]
     for _ in range(order - 1):
@@ -155,7 +155,7 @@ def test_any_damaged_byte_is_refused_or_harmless() -> None:
 
 
 def toy_text(path: Path, num_sentences: int, seed: int) -> Path:
-    """Sentences with a grammar: what follows a word depends on the two before it."""
+    """Sentences from a grammar: each word depends on the two words before it."""
     rng = random.Random(seed)
     names = [f"{a}{b}" for a in "ABCDEFGH" for b in "AEIOU"]
     lines = []
@@ -205,7 +205,7 @@ def test_training_learns_the_grammar_and_pruning_forgets_little(
         log_probs = [p for line in test.read_text().splitlines() for p in lm.log_probs(line.split())]
         assert math.exp(-sum(log_probs) / len(log_probs)) == pytest.approx(perplexities[order], rel=0.02)
         assert (tmp_path / "words.lm").stat().st_size < 0.03e6
-    assert perplexities["2"] < 32  # of 41 words, were they all alike
+    assert perplexities["2"] < 32  # of 41 equally likely words
     assert perplexities["3"] < 0.7 * perplexities["2"]
     assert perplexities["3"] == pytest.approx(float(found[1]), rel=0.1)  # of the model before it was pruned
 

@@ -1,4 +1,4 @@
-"""Mixed language models: weighted means of what was mixed, with everybody's words and pronunciations."""
+"""Mixed language models: weighted means of the models, with the words and pronunciations of all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from asr.lm.packed import LmError, load_lm, pack, unpack, with_pronunciations
 
 
 def toy_text(path: Path, names: list[str], step: int, num_sentences: int = 1500) -> Path:
-    """Sentences in which a word often follows from the one before it and the place; `step` is the grammar."""
+    """Sentences in which a word often depends on the previous word and the position; `step` is the grammar."""
     rng = random.Random(step)
     lines = []
     for _ in range(num_sentences):
@@ -106,7 +106,7 @@ def test_mixture_is_a_distribution_of_its_size(tmp_path: Path) -> None:
 
 
 def test_models_of_other_words_and_orders_are_mixed(tmp_path: Path) -> None:
-    """Words alone have the weighted mean of their probabilities, which is 0 where a model lacks them."""
+    """Unigrams have the weighted mean of their probabilities, which is 0 if a model lacks them."""
     files = [trained(tmp_path, name, f"A B C {name}", 2, order) for name, order in (("X", 2), ("Y", 3))]
     models = [unpack(path.read_bytes()) for path in files]
     words, model = mix(models, [3, 1])
@@ -121,7 +121,7 @@ def test_models_of_other_words_and_orders_are_mixed(tmp_path: Path) -> None:
 
 
 def test_a_mixture_has_every_ngram_of_many_words(tmp_path: Path) -> None:
-    """With more words than nine of them have room for in 64 bits."""
+    """With more words than fit nine times into 64 bits."""
     names = [f"W{i:03}" for i in range(150)]
     path = trained(tmp_path, "a", " ".join(names), 3, 9)
     own, levels = unpack(path.read_bytes())
@@ -135,7 +135,7 @@ def test_a_mixture_has_every_ngram_of_many_words(tmp_path: Path) -> None:
 
 
 def test_mixture_counts_how_often_its_ngrams_occur(tmp_path: Path) -> None:
-    """Kneser-Ney's lower orders say in how many contexts a word occurs, not how often: pruning needs the latter."""
+    """Kneser-Ney's lower orders count contexts of a word, not occurrences, which pruning needs."""
     text = tmp_path / "text.txt"
     text.write_text("SAN FRANCISCO\n" * 30 + "".join(f"{a} {b}\n" for a in "ABCDEFGH" for b in ("IS", "WAS", a)) * 4)
     out = tmp_path / "a.lm"

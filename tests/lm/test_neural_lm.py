@@ -1,4 +1,4 @@
-"""The neural language model: trees against sentences, training, the exported file, and the core's use of it."""
+"""The neural language model: trees compared with sentences, training, the exported file, and its use in the core."""
 
 from __future__ import annotations
 

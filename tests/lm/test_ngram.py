@@ -1,4 +1,4 @@
-"""Smoothing and pruning of n-gram models, by their definitions on texts small enough for it."""
+"""Smoothing and pruning of n-gram models, compared with their definitions on small texts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def random_text() -> str:
 
 
 def ngrams(words: list[str], model: Model) -> tuple[dict[tuple[str, ...], float], dict[tuple[str, ...], float]]:
-    """Probability and back-off weight of each n-gram that is kept, by its words."""
+    """Probability and back-off weight of each kept n-gram, by its words."""
     probs: dict[tuple[str, ...], float] = {}
     backoffs: dict[tuple[str, ...], float] = {}
     shorter: list[tuple[str, ...]] = [()]
@@ -50,7 +50,7 @@ def ngrams(words: list[str], model: Model) -> tuple[dict[tuple[str, ...], float]
 def probability(
     probs: dict[tuple[str, ...], float], backoffs: dict[tuple[str, ...], float], history: tuple[str, ...], word: str
 ) -> float:
-    """Katz's recursion, as ARPA files mean it."""
+    """Katz's recursion, as defined for ARPA files."""
     weight = 1.0
     while (*history, word) not in probs:
         weight *= backoffs.get(history, 1.0)
@@ -64,7 +64,7 @@ def test_vocabulary_has_the_most_frequent_words_then_alphabetical(tmp_path: Path
 
 
 def test_perplexity_counts_known_words_and_sentence_ends(tmp_path: Path) -> None:
-    """By Katz's recursion over each sentence, where an unknown word is a history and is not predicted."""
+    """Katz's recursion over each sentence; an unknown word is part of a history but is not predicted."""
     words, whole = trained(tmp_path, random_text() + "A NEW WORD\n" * 3, 3)
     words[words.index("NEW")] = "OTHER"  # so that it is seen in training but unknown here
     (tmp_path / "test.txt").write_text("A B D C\nNEW D D\nWORD B NEW A A\n")
@@ -93,10 +93,10 @@ def test_discounts_are_those_of_chen_and_goodman() -> None:
 
 
 def test_probabilities_of_kneser_and_ney_by_hand(tmp_path: Path) -> None:
-    """Below the highest order an n-gram counts once for each word before it, but for one that begins a sentence."""
+    """Below the highest order, an n-gram counts once per preceding word, except at the start of a sentence."""
     words, model = trained(tmp_path, "A B\nA B\nA B\nB A\n", 3)
     unigram = dict(zip(words, model.prob[0], strict=True))
-    # A, B and </s> follow two words each; five words, of which <s> is never predicted, share what is discounted.
+    # A, B and </s> follow two words each; five words, without <s>, which is never predicted, share the discount.
     assert unigram["A"] == unigram["B"] == unigram["</s>"] == pytest.approx((2 - 1) / 6 + 3 / 6 / 4)
     assert unigram["<unk>"] == pytest.approx(3 / 6 / 4)
     bigrams = model.orders[1]
@@ -104,7 +104,7 @@ def test_probabilities_of_kneser_and_ney_by_hand(tmp_path: Path) -> None:
     left = (1.5 + 0.5) / 4  # of the four sentences, three of which begin with A
     assert found["<s>", "A"] == pytest.approx((3 - 1.5) / 4 + left * unigram["A"])
     assert found["<s>", "B"] == pytest.approx((1 - 0.5) / 4 + left * unigram["B"])
-    assert found["A", "B"] == pytest.approx((1 - 0.5) / 2 + 1.0 / 2 * unigram["B"])  # "<s> A B" alone; also "B A </s>"
+    assert found["A", "B"] == pytest.approx((1 - 0.5) / 2 + 1.0 / 2 * unigram["B"])  # only "<s> A B"; also "B A </s>"
 
 
 @pytest.mark.parametrize("order", [2, 3])

@@ -1,4 +1,4 @@
-"""Prose cut into utterances as people pause."""
+"""Prose split into utterances where people pause."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ TOLERANCE = 1e-5
 def decoder(request: pytest.FixtureRequest) -> Decoder:
     torch.manual_seed(3)
     decoder = Decoder(replace(CONFIG, **request.param)).eval()
-    for parameter in decoder.parameters():  # biases start at zero, yet they count
+    for parameter in decoder.parameters():  # biases are initially zero, which hides errors
         parameter.data += 0.1 * torch.randn_like(parameter)
     return decoder
 
@@ -52,7 +52,7 @@ def test_full_pass_equals_steps(decoder: Decoder, piece: int) -> None:
 
 @torch.no_grad()
 def test_an_utterance_without_frames_gives_numbers(decoder: Decoder) -> None:
-    """And none of them depends on what the others in its batch have."""
+    """And none of them depends on the other sequences in its batch."""
     tokens, memory = sentences(4, 4), torch.randn(2, 7, CONFIG.dim)
     logits = decoder(tokens, memory, torch.tensor([0, 7]))
     assert logits.isfinite().all()
@@ -62,7 +62,7 @@ def test_an_utterance_without_frames_gives_numbers(decoder: Decoder) -> None:
 
 @torch.no_grad()
 def test_hypotheses_of_one_utterance_are_reordered_by_gather(decoder: Decoder) -> None:
-    """As in a beam search: some are dropped and some go on twice; their lengths differ where one has ended."""
+    """As in a beam search: some are dropped, some are duplicated, and lengths differ once one has ended."""
     memory = torch.randn(1, 7, CONFIG.dim)
     tokens, cache = sentences(0), decoder.init_cache(memory)
     for rows in ([0, 0, 0], [2, 0, 1, 1], [3, 0], [1, 1, 0, 0, 0], [4]):

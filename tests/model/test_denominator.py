@@ -1,4 +1,4 @@
-"""The sum over all phone sequences, against one over every path."""
+"""The sum over all phone sequences, compared with a sum over every path."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def denominator() -> Denominator:
 
 
 def probability(denominator: Denominator, tokens: list[int]) -> float:
-    """Of a sequence under the trigram, read arc by arc."""
+    """The score of a sequence under the trigram, read arc by arc."""
     product, before, last = 1.0, 0, 0
     for token in tokens:
         product *= float(denominator.arcs[last, before, token])

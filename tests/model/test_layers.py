@@ -1,4 +1,4 @@
-"""The blocks of encoder and decoder, by their definitions and beside PyTorch's own."""
+"""The blocks of encoder and decoder, compared with their definitions and with PyTorch's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The spine: the masked full pass and the cached step are one function; nothing sees beyond its chunk."""
+"""The masked full pass and the cached step are one function; no frame attends beyond its chunk."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ SMALL = ModelConfig(
     vocab_size=20,
 )
 NUM_FRAMES = 701
-"""Of features: no multiple of any chunk, so that every case has a ragged tail."""
+"""Number of feature frames: not a multiple of any chunk, so that every case has a ragged tail."""
 TOLERANCE = 1e-4
 
 
 def make_model(config: ModelConfig = SMALL) -> AsrModel:
     torch.manual_seed(0)
     model = AsrModel(config).eval()
-    for parameter in model.parameters():  # biases and relative positions start at zero, yet they count
+    for parameter in model.parameters():  # biases and relative positions are initially zero, which hides errors
         parameter.data += 0.1 * torch.randn_like(parameter)
     model.encoder.set_cmvn(torch.linspace(-12, -8, 80), torch.linspace(2, 4, 80))
     return model
@@ -147,7 +147,7 @@ def test_no_ragged_tail_is_dropped(num_frames: int) -> None:
 
 
 def test_features_are_normalized_by_mean_and_deviation() -> None:
-    """Also a bin that never changes, as one without sound."""
+    """Also a bin that never changes, for example without sound."""
     model = make_model()
     mean, std = torch.linspace(-12, -8, 80), torch.linspace(0, 4, 80)
     features, num_frames = speech(1, 40), torch.tensor([40])
@@ -192,7 +192,7 @@ def test_stream_alone_equals_itself_in_a_batch() -> None:
 
 
 def test_streams_of_different_age_share_a_batch() -> None:
-    """A cache gathered from streams that began at different times gives each what it would get alone."""
+    """A cache gathered from streams that began at different times gives each the same result as alone."""
     model = make_model()
     old, young = speech(1, seed=1), speech(1, seed=2)
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Position encodings, by their definitions."""
+"""Position encodings, compared with their definitions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_sinusoids_have_wavelengths_up_to_ten_thousand() -> None:
 
 
 def test_a_rotary_score_is_that_of_complex_numbers() -> None:
-    """A head's pairs of numbers are complex ones, which turn by a frequency of their own for each slot between."""
+    """A head's pairs of numbers are complex numbers, each rotated by its own frequency per slot."""
     dim, num_slots = 8, 40
     positions = Positions("rope", dim, num_heads=1)
     query, key = torch.randn(2, dim, generator=torch.Generator().manual_seed(0))

@@ -30,7 +30,7 @@ from asr.streaming import Final
 
 # With this environment's tools; the stamp, so that make does not install them.
 TOOLS = (f"VENV={sys.prefix}", "-o", str(Path(sys.prefix, "dist.stamp")))
-# Outside of a temporary environment, so that what `make test` has compiled need not be compiled again.
+# Outside of a temporary environment, so that code that `make test` has compiled is not compiled again.
 WHEEL = (f"PYTHONS={sys.executable}", "WHEEL_OPTIONS=--no-build-isolation")
 
 
@@ -62,7 +62,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The programs of an environment with nothing but the wheel and what it needs, installed without a compiler."""
+    """The programs of an environment with only the wheel and its dependencies, installed without a compiler."""
     return release.environment(f"{wheel}[server]", tmp_path_factory.mktemp("empty"))
 
 
@@ -78,7 +78,7 @@ def test_wheel_names_its_glibc_and_has_every_file(wheel: Path) -> None:
 
 
 def test_the_wheel_has_a_bill_of_materials(wheel: Path) -> None:
-    """PEP 770 says where; CycloneDX says how."""
+    """PEP 770 defines the location, CycloneDX the format."""
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if re.search(r"\.dist-info/sboms/.+", name))
         bill = json.loads(archive.read(name))
@@ -94,10 +94,10 @@ def test_the_wheel_has_a_bill_of_materials(wheel: Path) -> None:
 
 @pytest.fixture(scope="module")
 def without_npm(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """All that `make dist` writes but the npm package."""
+    """All files from `make dist` except the npm package."""
     folder = tmp_path_factory.mktemp("dist")
     shutil.copy(wheel, folder)
-    make("dist-sdist", folder, "SDIST_OPTIONS=--no-isolation")  # what it needs is here
+    make("dist-sdist", folder, "SDIST_OPTIONS=--no-isolation")  # its dependencies are available locally
     with lock("c_library"):
         make("dist-c", folder)
     return folder

@@ -1,4 +1,4 @@
-"""What `make` says on a fresh machine. What it does there is what .ci/run does."""
+"""The messages of `make` on a fresh machine. .ci/run tests the commands themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gate of a release finds what is wrong. Of each packaged file test_dist.py has the test."""
+"""The release check finds errors. test_dist.py tests each packaged file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The version is stated in one place, or alike."""
+"""The version is stated in one place, or all places agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training batches of case and punctuation: what an utterance is cut from, and the pauses in it."""
+"""Training batches for case and punctuation: the selection of utterances, and their pauses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def corpus() -> Corpus:
     places = np.arange(NUM_WORDS)
     marks = np.where(places % 10 == 9, PERIOD, np.where(places % 10 == 4, COMMA, NONE)).astype(np.uint8)
     cases = np.where(places % 10 == 0, UNKNOWN_CASE, places % 3).astype(np.uint8)
-    words = ["".join("abcdefghij"[int(digit)] for digit in f"{place:04}") for place in places]  # digits are alike
+    words = ["".join("abcdefghij"[int(digit)] for digit in f"{place:04}") for place in places]  # all digits are equal
     return Corpus(words, places.astype(np.int32), marks, cases, places[::10], places[::100], {})
 
 
@@ -92,7 +92,7 @@ def test_pauses_are_those_of_the_mark_before(utterances: list[Utterance]) -> Non
     for mark in (NONE, COMMA, PERIOD):
         classes = np.concatenate([pauses[1:][marks[:-1] == mark] for pauses, marks in known])
         shares = np.bincount(classes, minlength=NUM_PAUSE_CLASSES)[1:] / len(classes)
-        # A sixteenth are drawn whatever the mark.
+        # A sixteenth are drawn independently of the punctuation.
         assert np.abs(shares - PAUSES[mark]).max() < 0.09
         assert (shares[4:].sum() > 0.5) == (mark == PERIOD)
     assert max(pauses.max() for pauses, _ in known) == NUM_PAUSE_CLASSES - 1

@@ -1,4 +1,4 @@
-"""csrc/text/punctuation: units of words, and what marks and cases do to words."""
+"""csrc/text/punctuation: hashed units of words, and the effect of punctuation and case on words."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_features_are_rows_of_one_table() -> None:
 
 
 def test_features_do_not_change_between_versions() -> None:
-    # Weights depend on them: another hash makes every model file useless.
+    # Weights depend on them: a different hash invalidates all model files.
     assert word_features(["hello", "don't"]).tolist() == EXPECTED
 
 
@@ -65,7 +65,7 @@ def test_classes_of_pauses() -> None:
 
 @pytest.mark.parametrize("start_s", [0.0, 0.28, 1.28, 1e3 + 0.1, 2**31 / 16000 - 1, 2**32 / 16000 - 1])
 def test_pause_class_does_not_depend_on_stream_time(start_s: float) -> None:
-    """Pauses of whole frames, of 40 ms, are the differences of two times, which are rounded."""
+    """Pauses of whole frames (40 ms) are differences of two times, which are rounded."""
     for frame in range(50):
         ends_s = start_s + 0.04 * frame
         found = [pause_class(max(0.0, start_s + 0.04 * (frame + pause) - ends_s)) for pause in range(30)]
@@ -105,7 +105,7 @@ def test_capitals_of_words() -> None:
     text = "so john's bbc bbc's github iphone élan i'm"
     cases = {1: CAPITALIZED, 2: UPPER, 3: UPPER, 4: CAPITALIZED, 5: UPPER, 6: CAPITALIZED, 7: CAPITALIZED}
     assert show(text, {}, cases) == "So John's BBC BBC's GitHub iPhone Élan I'm"
-    assert show("github so", {}, {}) == "Github so"  # in small letters, at the beginning: the verb, say
+    assert show("github so", {}, {}) == "Github so"  # in lower case, at the beginning: for example the verb
 
 
 def test_what_an_earlier_step_wrote_stays() -> None:
@@ -167,7 +167,7 @@ def test_names_are_not_shouted() -> None:
 
 
 def test_title_is_the_word_that_training_has() -> None:
-    # There "Mr." is the word mr without a mark behind it; as another word its name would look like any word.
+    # Training has "Mr." as the word mr without punctuation; as a different word it would be unknown.
     a, b = word_features(["Mr.", "9."]), word_features(["mr", "9"])
     assert np.array_equal(a, b)
 

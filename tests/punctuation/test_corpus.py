@@ -1,4 +1,4 @@
-"""Training text for case and punctuation: what is read from a line, and what is left out."""
+"""Training text for case and punctuation: the words read from a line, and the text that is skipped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def corpus_of(*lines: str) -> Corpus:
 
 
 def shown(corpus: Corpus) -> str:
-    """Words with marks; ~ before a word whose case is unknown."""
+    """Words with punctuation; ~ before a word whose case is unknown."""
     texts = []
     for word, mark, case in zip(corpus.words, corpus.marks, corpus.cases, strict=True):
         text = corpus.vocabulary[word]
@@ -45,7 +45,7 @@ def shown(corpus: Corpus) -> str:
             "He left. The man saw it. But she stayed. I saw. So?",
             "~he left. ~the man saw it. ~but she stayed. I saw. ~so?",
         ),
-        ("He lives in The Hague now.", "~he lives in The Hague now."),  # one such capital may be a name's
+        ("He lives in The Hague now.", "~he lives in The Hague now."),  # one such capital may begin a name
         ("Plan A and vitamin A help the following:", "~plan A and vitamin A help the following."),
         ('Why did you go?! "Because he left."', "~why did you go? Because he left."),
         ("Well\u2026yes, the café was closed.", "~well yes, the café was closed."),
@@ -88,7 +88,7 @@ def test_capitals_for_emphasis_teach_nothing() -> None:
 def test_lists_mixed_case_words_in_their_usual_spelling() -> None:
     corpus = corpus_of(*["We use GitHub and McDonald."] * 6, "We use Github.", "A tYpo.")
     assert corpus.mixed == {"github": "GitHub", "mcdonald": "McDonald"}
-    assert shown(corpus).startswith("~we use Github and Mcdonald.")  # capitalized: the list says how
+    assert shown(corpus).startswith("~we use Github and Mcdonald.")  # capitalized as in the list
     rare = corpus_of(*["We use GitHub."] * 6, *["We use github."] * 6)
     assert rare.mixed == {} and shown(rare).startswith("~we use ~github.")
 

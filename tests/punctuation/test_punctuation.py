@@ -1,4 +1,4 @@
-"""Case and punctuation from training to the runtime: a network learns clear rules, and every way to run it agrees."""
+"""Case and punctuation from training to the runtime: a network learns clear rules, and all runtimes agree."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_an_utterance_that_continues_begins_small(files: dict[bool, Punctuation]
     words = ["that", "he", "saw", "john", "yesterday", "he", "met", "mary", "yesterday"]
     assert files[True](words)[0] == "That"
     assert files[True](words, continues=True)[0] == "that"
-    assert "He" in files[True](words, continues=True)  # as every sentence behind it
+    assert "He" in files[True](words, continues=True)  # like every sentence after it
 
 
 def test_a_forced_cut_gets_no_mark(files: dict[bool, Punctuation]) -> None:
@@ -120,7 +120,7 @@ def test_streaming_equals_the_whole_text(files: dict[bool, Punctuation]) -> None
 
 
 def test_texts_of_a_batch_are_answered_as_alone(files: dict[bool, Punctuation]) -> None:
-    """To the bit of the integers, whatever pads the shorter one: scales are those of the file."""
+    """Bit-identical integers for any padding of the shorter one, because the scales are constants of the file."""
     texts = ["he saw john yesterday why has he seen the bbc", "he"]
     units = [punctuation_units(text.split(), None, continues=False, complete=True) for text in texts]
     length = len(units[0].pauses)
@@ -343,7 +343,7 @@ def test_files_that_are_no_models(tmp_path: Path, files: dict[bool, Punctuation]
 
 def test_tuning_raises_marks_that_are_rarely_likeliest(checkpoint: PunctuationCheckpoint) -> None:
     corpus = prose(100, 4)
-    shy = dataclasses.replace(checkpoint, none_offset=-6.0)  # too much for no mark
+    shy = dataclasses.replace(checkpoint, none_offset=-6.0)  # too high for no punctuation
     before = evaluate(shy.model(), corpus).marks["all marks"]
     offset = tune(shy.model(), [corpus])
     after = evaluate(dataclasses.replace(shy, none_offset=offset - 6.0).model(), corpus)

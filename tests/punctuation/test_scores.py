@@ -1,4 +1,4 @@
-"""Scores of case and punctuation, counted by hand."""
+"""Scores of case and punctuation, compared with counts by hand."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_marks_and_capitals_are_counted_as_published() -> None:
     found = {name: (f.precision, f.recall, f.f1) for name, f in scores.marks.items()}
     assert found["comma"] == (0.5, 0.5, 0.5) and found["period"] == (0, 0, 0)
     assert found["all marks"] == pytest.approx((1 / 4, 1 / 3, 2 / 7))
-    # Right; one in place of another, one missing, two too many.
+    # Correct; one substitution, one deletion, two insertions.
     assert scores.mark_error_rate == 4 / 5
     assert (scores.capitals.correct, scores.capitals.found, scores.capitals.expected) == (1, 4, 3)
     assert scores.num_words == 6
@@ -52,7 +52,7 @@ def test_network_decides_the_case_after_a_question() -> None:
 
 
 def corpus_of(words: str, marks: list[int], cases: list[int], starts: list[int], breaks: list[int]) -> Corpus:
-    """A word for each letter."""
+    """One word per letter."""
     names = sorted(set(words))
     places = np.array([names.index(word) for word in words], np.int32)
     labels = (np.array(values, np.uint8) for values in (marks, cases))
@@ -83,9 +83,9 @@ def test_each_text_is_scored_by_itself() -> None:
 
     scores = evaluate(Network(ask), corpus)
     assert asked == ["abc", "ab"] and scores.num_words == 5
-    # A and B of both, of which the first text has B too many; the case of C, within a sentence, nobody knows.
+    # A and B of both texts; B is an insertion in the first one. The case of C, within a sentence, is unknown.
     assert (scores.capitals.correct, scores.capitals.found, scores.capitals.expected) == (3, 4, 3)
-    assert (scores.num_marks, scores.num_mark_errors) == (2, 2)  # "abc" gets a full stop, "ab" is too short
+    assert (scores.num_marks, scores.num_mark_errors) == (2, 2)  # "abc" gets a period, "ab" is too short
     assert evaluate(Network(ask), corpus, max_words=3).num_words == 3
 
 
@@ -101,5 +101,5 @@ def test_offset_is_tuned_for_the_mean_over_corpora() -> None:
     commas_after_y = corpus_of("xy", [PERIOD, COMMA], [LOWER] * 2, [0], [0])
     assert tune(Network(ask), [commas_after_x]) == 0.15
     assert tune(Network(ask), [commas_after_y]) == 0.45
-    # F1 of 1 and 0 at 0.15, of 2/3 and 1/2 at 0.45; all words together, or the last corpus alone, would say 0.15.
+    # F1 is 1 and 0 at 0.15, 2/3 and 1/2 at 0.45; all words together, or only the last corpus, would give 0.15.
     assert tune(Network(ask), [commas_after_y, commas_after_x]) == 0.45

@@ -1,4 +1,4 @@
-"""`asr inspect`: what it says of a file, and the faults that show only when a file is run."""
+"""`asr inspect`: its report on a file, and faults that appear only when the file is run."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_it_imports_no_pytorch() -> None:
 
 def _fill(value: float) -> Callable[[onnx.ModelProto, dict[str, str]], None]:
     def change(graph: onnx.ModelProto, properties: dict[str, str]) -> None:
-        # The bias of the CTC head is all that is as long as the vocabulary.
+        # Only the bias of the CTC head is as long as the vocabulary.
         size = len(properties["tokens"].split("\n"))
         bias = next(t for t in graph.graph.initializer if list(t.dims) == [size] and t.data_type == 1)
         bias.CopyFrom(numpy_helper.from_array(np.full(size, value, np.float32), bias.name))

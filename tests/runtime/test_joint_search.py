@@ -1,4 +1,4 @@
-"""Attention and joint CTC/attention search, against all sentences written out."""
+"""Attention and joint CTC/attention search, compared with an enumeration of all sentences."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def collapse(path: tuple[int, ...]) -> tuple[int, ...]:
 
 @lru_cache
 def sentence_probabilities(seed: int) -> dict[tuple[int, ...], float]:
-    """CTC's probability of every sentence, by all its paths."""
+    """The CTC probability of every sentence, summed over all its paths."""
     log_probs = random_log_probs(seed, NUM_FRAMES, VOCAB_SIZE).tolist()
     found: dict[tuple[int, ...], float] = {}
     for path in product(range(VOCAB_SIZE), repeat=NUM_FRAMES):
@@ -46,7 +46,7 @@ class Prefix(NamedTuple):
 
 
 class TableDecoder:
-    """A decoder whose probabilities depend on the last token and on how many there are."""
+    """A decoder whose probabilities depend on the last token and on the number of tokens."""
 
     def __init__(self, seed: int) -> None:
         self.table = random_log_probs(seed, NUM_FRAMES + 2, VOCAB_SIZE, VOCAB_SIZE)
@@ -85,7 +85,7 @@ def test_prefix_scores_are_sums_over_all_paths(seed: int) -> None:
 
 
 def test_prefix_scores_keep_their_precision_over_minutes() -> None:
-    """Certain and nearly impossible frames: 3000 of them add up to millions of nats."""
+    """Certain and nearly impossible frames: the scores of 3000 frames sum to millions of nats."""
     log_probs = np.full((3000, 4), -1e9, np.float32)
     log_probs[:, BLANK_ID] = 0.0
     log_probs[1000], log_probs[2000] = ([-1e9, -1e9, -1e9, 0.0] for _ in range(2))
@@ -117,7 +117,7 @@ def test_joint_search_finds_the_best_of_all_sentences(seed: int, ctc_weight: flo
 
 
 def test_attention_search_normalizes_by_length() -> None:
-    """One token and its end are likelier as a sum, three and theirs as a mean."""
+    """One token and the end have the better sum, three tokens and the end the better mean."""
     decoder = TableDecoder(0)
     decoder.table[:] = -9.0
     decoder.table[0, SOS_EOS_ID, [3, 4]] = -0.5, -1.0

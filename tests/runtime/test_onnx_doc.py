@@ -1,4 +1,4 @@
-"""docs/reference/onnx.md: its recognizer writes the words of ours, and its tables are those of the code."""
+"""docs/reference/onnx.md: its recognizer writes the same words as ours, and its tables match the code."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def page() -> ModuleType:
 
 
 def features(samples: np.ndarray) -> np.ndarray:
-    """Ours, of float32 in ±1: (num_frames, 80) float32."""
+    """Our features of float32 samples in ±1: (num_frames, 80) float32."""
     fbank = Fbank()
     fbank.accept_waveform(np.ascontiguousarray(samples, np.float32))
     fbank.input_finished()
@@ -79,8 +79,8 @@ def test_its_program_imports_nothing_of_ours() -> None:
     }  # fmt: skip
 
 
-# The int8 model turns the sixth digit of a feature into the first of a log-probability, and a near tie falls the
-# other way: there the two must agree on the same features.
+# In int8, a difference in the sixth digit of a feature can change the first digit of a log-probability and flip a
+# near tie, so the two are compared on the same features.
 @pytest.mark.parametrize("name", ["float32", "int8"])
 def test_its_program_writes_our_words(
     name: str, page: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -149,7 +149,7 @@ def test_its_table_of_metadata_is_the_codes() -> None:
     kinds = {"model_type": "string", "format_version": "integer"} | {
         f.name: TYPES[str(f.type)] for f in fields(ModelMetadata)
     }
-    kinds["checksum"] = "string"  # of the file, not of what is read from it
+    kinds["checksum"] = "string"  # a field of the file, not of the metadata class
     assert [row[:2] for row in table] == [[key, kinds[key]] for key in (*properties, "checksum")]
     for key, _, value in table:
         if key in (*FRONT_END, "model_type", "format_version"):

@@ -1,4 +1,4 @@
-"""Damaged and hostile model files: one line from every command, and nothing read that the file points to."""
+"""Damaged and hostile model files: every command reports one line, and external data is never read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from safetensors.numpy import save_file
 from asr._core import ONNX_OPSET, read_onnx_properties
 from asr.runtime.onnx_model import bundled_model
 
-# Every file of a folder, by each way that Python has to open one. What is printed past Python shows on stderr.
+# Opens every file of a folder in each way that Python has. Output that bypasses Python shows on stderr.
 OPEN_ALL = """
 import contextlib, io, json, sys
 from pathlib import Path
@@ -50,7 +50,7 @@ print(json.dumps(outcomes))
 
 
 def opened_everywhere(folder: Path) -> dict[str, bool]:
-    """Whether `asr inspect` refused each file; every refusal has been one line that names the file and the way out."""
+    """Whether `asr inspect` rejected each file; each message must be one line that names the file and a fix."""
     done = subprocess.run([sys.executable, "-c", OPEN_ALL, str(folder)], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
     refused = {}
@@ -103,7 +103,7 @@ def test_every_metadata_key_is_needed_and_read(tiny_onnx: Path, tmp_path: Path) 
             helper.set_model_props(graph, {k: v for k, v in (keys | {key: value}).items() if v is not None})
             onnx.save(graph, tmp_path / f"{damage}-{key}.onnx")
     refused = opened_everywhere(tmp_path)
-    # Any license will do, files from before `batch_invariant` lack it, and these were not written by an export.
+    # Any license is valid, older files lack `batch_invariant`, and these files were not written by an export.
     accepted = {"odd-license.onnx", "missing-batch_invariant.onnx", "odd-checksum.onnx", "missing-checksum.onnx"}
     assert {name for name, was in refused.items() if not was} == accepted
 
@@ -138,14 +138,14 @@ def external(graph: onnx.ModelProto, location: str) -> onnx.ModelProto:
 def test_other_opsets_and_external_data_are_refused(tiny_onnx: Path, tmp_path: Path) -> None:
     folder = tmp_path / "models"
     folder.mkdir()
-    os.mkfifo(folder / "pipe")  # who reads it waits for ever
+    os.mkfifo(folder / "pipe")  # a reader would wait forever
     largest = max(len(t.raw_data) for t in onnx.load(tiny_onnx).graph.initializer)
     for name in ("models/beside", "x"):
         (tmp_path / name).write_bytes(bytes(largest))
     for number, location in enumerate(("/etc/passwd", "../x", "beside", "pipe")):
         data = external(onnx.load(tiny_onnx), location).SerializeToString()
         (folder / f"external-{number}.onnx").write_bytes(data)
-        with pytest.raises(ValueError, match="external data"):  # before ONNX Runtime, of any release, sees it
+        with pytest.raises(ValueError, match="external data"):  # before ONNX Runtime, in any release, opens it
             read_onnx_properties(data)
     for version in (0, 17, 99, 2**40):
         graph = onnx.load(tiny_onnx)
@@ -241,7 +241,7 @@ def test_bytes_that_are_no_protocol_buffer_are_refused() -> None:
         (opset + opset, "opset is 18 and 18"),
         (opset + b"\x3b\x3c", "no valid field at byte 4"),  # a group
         (opset + b"\x00", "no valid field at byte 4"),
-        (opset + b"\xba\x80\x80\x80\x10\x00", "no valid field at byte 4"),  # a parser of 32 bits would see the graph
+        (opset + b"\xba\x80\x80\x80\x10\x00", "no valid field at byte 4"),  # a 32-bit parser would see the graph
         (opset + b"\xff" * 20, "truncated varint"),
         (opset + b"\x08", "truncated varint"),
         (opset + b"\x3a\x09abc", "ends 6 bytes early"),

@@ -1,4 +1,4 @@
-"""The model file as an app meets it: metadata, hostile files, wrong arrays, threads."""
+"""The model file as used by apps: metadata, hostile files, wrong arrays, threads."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_a_damaged_key_is_named(key: str, value: str) -> None:
 
 
 def test_flipped_bytes_never_crash(tiny_onnx: Path, tmp_path: Path) -> None:
-    # In a process of its own: a crash would take the tests with it. A flip in a weight may well go unnoticed.
+    # In a separate process, because a crash would end the tests. A bit flip in a weight may go unnoticed.
     program = """
 import random, sys
 from pathlib import Path

@@ -17,7 +17,7 @@ TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", "A", "B", "▁C")
 
 
 def spoken(tokens: list[int], log_prob: float = 0.0, lm_score: float = 0.0) -> Hypothesis:
-    """A hypothesis made by hand: token i occupies frames [10 i, 10 i + 2) with a confidence of 1 / 2^i."""
+    """A hand-made hypothesis: token i occupies frames [10 i, 10 i + 2) with a confidence of 1 / 2^i."""
     places = range(len(tokens))
     return Hypothesis(
         tokens,
@@ -30,7 +30,7 @@ def spoken(tokens: list[int], log_prob: float = 0.0, lm_score: float = 0.0) -> H
 
 
 def path(*ids: int) -> np.ndarray:
-    """Log-probabilities (T, V) that are sure of these ids."""
+    """Log-probabilities (T, V) with near certainty for these IDs."""
     out = np.full((len(ids), len(TOKENS)), np.log(0.01 / (len(TOKENS) - 1)), np.float32)
     out[range(len(ids)), ids] = np.log(0.99)
     return out

@@ -1,4 +1,4 @@
-"""The states of the encoder are opaque: a block with a state of its own runs everywhere, and no runtime knows of it."""
+"""The states of the encoder are opaque: a block with its own state runs in every runtime without changes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from asr.training.pretrained import Pretrained
 
 
 class MeanCache(NamedTuple):
-    """That of the encoder, and the mean of the features so far."""
+    """The cache of the encoder, and the mean of the features so far."""
 
     keys: Tensor
     values: Tensor
@@ -43,11 +43,11 @@ class MeanCache(NamedTuple):
     mean: Tensor
     """(80, N) float32: the batch is not its first axis"""
     count: Tensor
-    """(N,) int64, feature frames that it is the mean of"""
+    """(N,) int64, number of feature frames in the mean"""
 
 
 class MeanEncoder(Encoder):
-    """Subtracts a share of the mean of all features up to the end of the chunk."""
+    """Subtracts a fraction of the mean of all features up to the end of the chunk."""
 
     def init_cache(self, batch_size: int, left_context: int) -> Any:
         cache = super().init_cache(batch_size, left_context)
@@ -109,7 +109,7 @@ def test_new_state_is_carried_between_steps(exported: Path, pretrained: Pretrain
     np.testing.assert_allclose(onnx_cache[3], cache[3], rtol=0, atol=1e-3)
     assert onnx_cache[4].tolist() == cache[4].tolist() == [min(n, SUBSAMPLING * 4 * 50) for n in num_frames]
     assert abs(onnx_cache[3]).min() > 1
-    # Without it the next step is another one.
+    # Without it, the next step gives a different result.
     chunk, num_valid = features[:, :19], np.full(3, 19)
     forgotten = (*onnx_cache[:3], *model.init_cache(3, 9)[3:])
     a, b = (model.step(chunk, num_valid, each).log_probs for each in (onnx_cache, forgotten))
@@ -117,7 +117,7 @@ def test_new_state_is_carried_between_steps(exported: Path, pretrained: Pretrain
 
 
 def test_streams_of_a_batch_keep_their_own_state(exported: Path) -> None:
-    """As the server gathers and scatters them."""
+    """Gathers and scatters the states as the server does."""
     model, random = OnnxModel(exported), np.random.default_rng(3)
     streams, alone = [model.init_cache(1, 8) for _ in range(3)], [model.init_cache(1, 8) for _ in range(3)]
     for _ in range(5):
@@ -164,7 +164,7 @@ def test_a_running_mean_is_carried_by_all_runtimes(
     library: Any,
     tmp_path: Path,
 ) -> None:
-    """Also through sherpa-onnx's states, whose export compares fifty chunks with PyTorch."""
+    """Also with the states for sherpa-onnx, whose export compares fifty chunks with PyTorch."""
     model = AsrModel(replace(tiny_model.config, running_mean=True)).eval()
     model.load_state_dict(tiny_model.state_dict(), strict=False)
     speaker = model.encoder.speaker

@@ -1,4 +1,4 @@
-"""CTC searches against the definition of CTC, and their behavior as streams."""
+"""CTC searches compared with the definition of CTC, and their streaming behavior."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""Endpoint rules: each fires at its frame and says which it was."""
+"""Endpoint rules: each fires at its frame and is named in the result."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""How long an endpoint waits, by what was said: a stream with a hand-made language model and log-probabilities."""
+"""The silence before an endpoint depends on the words: hand-made language model and log-probabilities."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def language_model() -> NgramLm:
 
 
 def frames(*parts: str | int) -> list[int]:
-    """Token ids of frames: words, a frame each with two blanks behind it but for the last, and so many blanks."""
+    """Token IDs of frames: a string is words of one frame each with two blanks between them, an int is blanks."""
     ids: list[int] = []
     for part in parts:
         if isinstance(part, int):
@@ -47,7 +47,7 @@ def frames(*parts: str | int) -> list[int]:
 
 
 class StreamRun:
-    """Runs a stream, a frame at a time, with the audio and the network's answers for `ids`."""
+    """Runs a stream, one frame at a time, with the audio and the network's outputs for `ids`."""
 
     def __init__(
         self,
@@ -58,11 +58,11 @@ class StreamRun:
         formatted: bool = False,
         **endpoints: float,
     ) -> None:
-        """sentence_end: answer of a network for punctuation for the last word, "broken", or None: there is none."""
+        """sentence_end: output of a punctuation network for the last word, "broken", or None: no network."""
         self.sentence_end = sentence_end
         self.asked: list[PunctuationUnits] = []
         self.finals: list[tuple[str, int]] = []
-        """Text, and the frame before which it came."""
+        """Text, and the frame before which it was returned."""
         self.words: list[list[tuple[str, float, float, float]]] = []
         self.second_passes: list[tuple[int, int]] = []
         """Their first and last frame."""
@@ -147,7 +147,7 @@ def test_punctuation_network_decides_if_the_sentence_is_over() -> None:
 def test_network_runs_once_in_a_possible_end() -> None:
     run = StreamRun(frames("AAAAAAA", 12, "AA", 14, "A", 60), sentence_end=0.3)
     assert [text for text, _ in run.finals] == ["a a a a a a a a a a"]  # plain text
-    assert [units.num_words for units in run.asked] == [9, 10]  # 12 frames are less than the least silence
+    assert [units.num_words for units in run.asked] == [9, 10]  # 12 frames are less than the minimum silence
     after = [special.tolist() for special in special_features_of("sentence", "end")]
     for units in run.asked:
         assert [units.features[0].tolist(), units.features[-1].tolist()] == after
@@ -207,7 +207,7 @@ def test_pause_that_split_a_sentence_raises_next_timeout() -> None:
     first, second = (frame for _, frame in cut.finals)
     assert first == len(frames("AAAAAAB")) + 29
     assert second == len(frames("AAAAAAB", 32, "AAAAAAA")) + 48  # 1.5 times 32
-    whole = StreamRun(frames("AAAAAAA", 32, "AAAAAAA", 60))  # a sentence is over: what follows is another one
+    whole = StreamRun(frames("AAAAAAA", 32, "AAAAAAA", 60))  # the sentence has ended: the next words begin another one
     assert whole.finals[1][1] == len(frames("AAAAAAA", 32, "AAAAAAA")) + 13
     later = StreamRun(frames("AAAAAAB", 90, "AAAAAAA", 60))  # and so it is after 3.2 s
     assert later.finals[1][1] == len(frames("AAAAAAB", 90, "AAAAAAA")) + 13
@@ -230,7 +230,7 @@ def test_second_pass_attends_to_the_previous_speech(pause: int, context: bool) -
     ends = [frame for _, frame in run.finals]
     alone = (ends[0], ends[1])  # of the three views, the first has the context
     assert run.second_passes == [(0, ends[0])] * 3 + [(0, ends[1]) if context else alone, alone, alone]
-    # Its words are those of the utterance alone, at their times.
+    # Its words are only those of the utterance, at their times.
     starts = [round(word[1] / 0.04) for word in run.words[1]]
     assert abs(starts[0] - len(first) - pause) <= 3
 

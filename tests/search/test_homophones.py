@@ -1,4 +1,4 @@
-"""Words that sound alike: which of them a search goes on with, in which order, and which it decides on."""
+"""Homophones: which of them a search keeps, in which order, and which one it chooses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from asr._core import CtcPrefixBeamSearch, LmFusion
 from asr.lm.packed import with_pronunciations
 
 LOG10 = {f"H{i:02}": -1 - (20 - i) / 10 for i in range(1, 21)}
-"""The higher its number the likelier a word is, but for two pairs that are as likely."""
+"""Words with higher numbers are more likely, except for two pairs with equal probability."""
 LOG10 |= {"H18": LOG10["H19"], "H15": LOG10["H16"]}
 NAMES = sorted(["</s>", "<s>", "<unk>", "B", *LOG10], key=str.encode)
 """Words by their numbers."""
@@ -33,7 +33,7 @@ def search(fusion: LmFusion) -> CtcPrefixBeamSearch:
 
 
 def words(search: CtcPrefixBeamSearch, *tokens: str, finished: bool = False) -> list[list[str]]:
-    """Of the hypotheses that are these tokens."""
+    """For the hypotheses with these tokens."""
     wanted = [TOKENS.index(token) for token in tokens]
     found = [h for h in search.hypotheses(200, finished) if h.tokens == wanted]
     return [[NAMES[word] for word in h.words] for h in found]

@@ -1,4 +1,4 @@
-"""The lattice of a search that recombines: its sentences against those of a search that keeps everything."""
+"""The lattice of a search with recombination, compared with a search that keeps all hypotheses."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from asr.lm.packed import with_pronunciations
 
 @pytest.fixture(scope="module")
 def fusion() -> LmFusion:
-    """Four words, two of them alike, with bigrams: after two words the one before is forgotten."""
+    """Four words, two of them homophones, with bigrams: only the last word is the history."""
     unigrams = ["-99 <s> -0.2", "-1 </s>", "-2 <unk>", "-0.6 ONE -0.3", "-0.8 TWO -0.1", "-0.9 THREE -0.2", "-1.2 FOUR"]
     bigrams = ("-0.3 ONE TWO", "-0.4 TWO ONE", "-0.2 THREE FOUR", "-0.5 <s> THREE", "-0.3 TWO </s>")
     first, second = PHONES[0], PHONES[1]
@@ -50,7 +50,7 @@ def test_sentences_are_those_of_an_exhaustive_search(fusion: LmFusion, seed: int
     best = sorted((words for words in exact if exact[words] > highest - 4.0), key=lambda words: -exact[words])
     assert max(by_words, key=lambda words: by_words[words]) == best[0]
     assert sum(words in by_words for words in best) >= 0.95 * len(best) - 1
-    # At a merge the sums over alignments of two beginnings are compared, not those of what follows with each.
+    # A merge compares the sums over alignments of two prefixes, not of their continuations.
     assert np.median([abs(by_words[words] - exact[words]) for words in best if words in by_words]) < 0.5
 
 

@@ -1,4 +1,4 @@
-"""Fusion of a word language model with the beam search, against its definition over all hypotheses."""
+"""Fusion of a word language model with the beam search, compared with its definition over all hypotheses."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GAINS = pair_gains({"A": -0.6, "AB": -0.9, "B": -1.5, "BAA": -2.5}, lambda word:
 
 
 def gain(word: str) -> float:
-    """What the letters of a known word gain, and the space behind it."""
+    """The scores that the letters of a known word gain, and the space after it."""
     return sum(GAINS[pair] for pair in itertools.pairwise(f" {word} "))
 
 
@@ -66,11 +66,11 @@ def test_wide_beam_finds_the_best_hypothesis(lm: NgramLm, tokens: list[str]) -> 
         plain = CtcPrefixBeamSearch(beam_size=1024)
         plain.advance(log_probs)
         differs += plain.hypotheses()[0].tokens != found[0].tokens
-    assert differs > 5  # the language model had a say
+    assert differs > 5  # the language model had an effect
 
 
 def score_of(text: str, fusion: LmFusion, finished: bool = False) -> float:
-    """What the language model and the letters add to a hypothesis."""
+    """The scores that the language model and the letters add to a hypothesis."""
     search = CtcPrefixBeamSearch(beam_size=64, lm=fusion)
     rows = [CHARACTERS.index(c) for c in text for c in (c, "")]
     search.advance(np.log(np.eye(4, dtype=np.float32)[rows] * 0.97 + 0.01).astype(np.float32))
@@ -81,7 +81,7 @@ def score_of(text: str, fusion: LmFusion, finished: bool = False) -> float:
 def test_incomplete_word_counts_as_its_likeliest_completion(lm: NgramLm) -> None:
     fusion = LmFusion(lm, CHARACTERS, **OPTIONS)
     a, b, ba = GAINS[" ", "A"], GAINS[" ", "B"], GAINS[" ", "B"] + GAINS["B", "A"]
-    # After <s> the bigram of AB, or the back-off weight -0.2 and a unigram; <unk> is not looked ahead for.
+    # After <s> the bigram of AB, or the back-off weight -0.2 and a unigram; look-ahead ignores <unk>.
     assert score_of("A", fusion) == pytest.approx(0.8 * -0.2 * math.log(10) + 0.4 + a, abs=1e-2)
     assert score_of("B", fusion) == pytest.approx(0.8 * -1.7 * math.log(10) + 0.4 + b, abs=1e-2)
     assert score_of("BA", fusion) == pytest.approx(0.8 * -2.7 * math.log(10) + 0.4 + ba, abs=1e-2)
@@ -160,7 +160,7 @@ def test_keeps_the_best_hypothesis_of_one_future(lm: NgramLm) -> None:
         repeated += 6 - len({future(h) for h in plain.hypotheses(6)})
         best = [search.hypotheses(1)[0] for search in (plain, merged)]
         gain += (best[1].log_prob + best[1].lm_score) - (best[0].log_prob + best[0].lm_score)
-    assert repeated > 20 and gain > 1.0  # with as many hypotheses it finds better ones
+    assert repeated > 20 and gain > 1.0  # with the same number of hypotheses it finds better ones
 
 
 def test_hypotheses_ending_in_different_letters_differ_in_future(lm: NgramLm) -> None:
@@ -213,7 +213,7 @@ def test_chunks_and_resets_change_nothing(lm: NgramLm) -> None:
     whole.advance(log_probs)
     parts = CtcPrefixBeamSearch(beam_size=8, lm=fusion)
     parts.advance(log_probs[:13])
-    parts.reset()  # another utterance before it
+    parts.reset()  # after another utterance
     for row in log_probs:
         parts.advance(row[None])
     expected = [(h.tokens, h.log_prob, h.lm_score) for h in whole.hypotheses(8, finished=True)]

@@ -1,4 +1,4 @@
-"""Search over phones: words by their pronunciations, against its definition over all hypotheses."""
+"""Search over phones: words by their pronunciations, compared with its definition over all hypotheses."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def spoken(hypothesis: tuple[int, ...]) -> list[tuple[str, ...]]:
 
 
 def readings(hypothesis: tuple[int, ...]) -> list[tuple[str, ...]]:
-    """Every sequence of words that is pronounced so; "" for one outside the vocabulary."""
+    """Every sequence of words with this pronunciation; "" for a word outside the vocabulary."""
     homophones = [
         [word for word, variants in PRONUNCIATIONS.items() if list(phones) in variants] or [""]
         for phones in spoken(hypothesis)
@@ -107,7 +107,7 @@ def test_wide_beam_finds_the_best_hypothesis(lm: NgramLm) -> None:
 
 
 def sure(*tokens: str, spelling: list[str] = TOKENS, doubt: float = 0.01) -> np.ndarray:
-    """Log-probabilities (T, V) of these tokens, a frame each, "" for the blank."""
+    """Log-probabilities (T, V) of these tokens, one frame each, "" for the blank."""
     rows = np.full((len(tokens), len(spelling)), doubt, np.float32)
     rows[range(len(tokens)), [spelling.index(token) if token else 0 for token in tokens]] = 1 - doubt * (
         len(spelling) - 1
@@ -143,7 +143,7 @@ def test_chunks_and_resets_change_nothing(lm: NgramLm) -> None:
     whole, parts = (CtcPrefixBeamSearch(beam_size=12, beam_threshold=10.0, recombine=True, lm=fusion) for _ in range(2))
     whole.advance(log_probs)
     parts.advance(log_probs[:13])
-    parts.reset()  # another utterance before it
+    parts.reset()  # after another utterance
     for row in log_probs:
         parts.advance(row[None])
         parts.hypotheses(12, finished=True)
@@ -189,7 +189,7 @@ def test_word_is_shown_once_it_is_complete(lm: NgramLm) -> None:
 
 @pytest.fixture(scope="module")
 def unknown(lm: NgramLm) -> tuple[LmFusion, np.ndarray]:
-    """A fusion that prefers unknown words to unlikely sounds, and sounds that are known, unknown, known: A KB B."""
+    """A fusion that prefers unknown words to unlikely phones, and phones of known, unknown, known words: A KB B."""
     fusion = LmFusion(lm, LETTERS, weight=0.1, word_bonus=0.0, oov_penalty=0.5, prior_weight=0.0, phones=PHONES)
     return fusion, sure("\u2581AA", "", "", "", "\u2581K", "B", "", "", "", "\u2581B", "")
 
@@ -219,8 +219,8 @@ def test_word_outside_the_vocabulary_gets_its_letters(
 @pytest.mark.parametrize(
     ("spans", "letters", "expected"),
     [
-        ([(10, 13)], {3: "A", 4: "B", 19: "C", 20: "K"}, "BC"),  # 6 frames before its phones and behind them
-        ([(10, 13)], {5: "A", 13: "\u2581", 14: "B"}, "B"),  # a word of the letters begins within 4 frames
+        ([(10, 13)], {3: "A", 4: "B", 19: "C", 20: "K"}, "BC"),  # 6 frames before its phones and after them
+        ([(10, 13)], {5: "A", 13: "\u2581", 14: "B"}, "B"),  # a word of the letter head begins within 4 frames
         ([(10, 13)], {4: "A", 14: "\u2581", 15: "B"}, "AB"),  # none does
         ([(10, 13)], {7: "A", 10: "\u2581", 11: "B", 12: "\u2581", 13: "C"}, "BC"),  # of three the nearest
         ([(0, 3), (12, 15)], {1: "A", 7: "B", 8: "C"}, "AB C"),  # none: the middle between the two words
@@ -288,7 +288,7 @@ def test_hotword_outside_the_lexicon_is_written_as_given(pronouncer: bytes) -> N
     both = heard_with(["cab:1", "kab:1.5"], lm, *sounds)  # of two that sound alike, the dearer
     assert both[0] == "A KAB B" and both[1].hotword_score == pytest.approx(4.5)
     text, best = heard_with(["ac:0.1"], lm, "\u2581AA", "K", "", "\u2581B")
-    assert text == "A B" and best.hotword_score == 0  # a likelier word sounds the same
+    assert text == "A B" and best.hotword_score == 0  # a more likely word sounds the same
 
 
 def test_a_hotword_gains_by_its_phones_so_far(pronouncer: bytes) -> None:

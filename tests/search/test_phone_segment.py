@@ -1,4 +1,4 @@
-"""A stream that searches phones, with a network that reads them from the loudness of the audio."""
+"""A stream that searches phones, with a network that derives them from the loudness of the audio."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from asr import _core
 from asr.runtime.search import LmWeights, output_symbols
 
 FRAME = 640
-"""Samples of an encoder frame."""
+"""Samples per encoder frame."""
 SYMBOLS = [("", ""), ("\u2581AA", "A"), ("\u2581K", "C"), ("B", "A"), ("\u2581B", "B"), ("AA", "A"), ("", "\u2581")]
-"""What each loudness is read as: a phone, and a letter."""
+"""The phone and the letter for each loudness."""
 STEP = 3.0
 """Between them, in nats of energy."""
 WEIGHTS = LmWeights(weight=0.1, word_bonus=0.0, oov_penalty=0.5, prior_weight=0.0)
 
 
 def sound(symbols: list[int]) -> np.ndarray:
-    """Audio of these symbols, a frame each."""
+    """Audio of these symbols, one frame each."""
     noise = np.random.default_rng(0).standard_normal(FRAME * len(symbols))
     loudness = np.exp(-STEP / 2 * np.array(symbols))
     return (0.1 * noise * np.where(np.array(symbols) == 0, 0, loudness).repeat(FRAME)).astype(np.float32)
@@ -59,7 +59,7 @@ def options(
 
 def work(core: _core.Stream, steps: list[int]) -> None:
     while (step := core.work()) is not None:
-        assert isinstance(step, _core.EncoderStep)  # what is searched over phones is not rescored
+        assert isinstance(step, _core.EncoderStep)  # the result of a search over phones is not rescored
         letters, phones = network(step.features)
         steps.append(step.view)
         core.stepped(letters, np.zeros((len(letters), 2), np.float32), phones)
@@ -81,7 +81,7 @@ def events(
 
 
 SPEECH = [0, 1, 0, 0, 6, 0, 2, 0, 3, 0, 6, 0, 4, 0, *[0] * 30, 2, 0, 0, 0, 0, 0, 0, 5, 0, 6, 0, 1, 3, *[0] * 5]
-"""A KB B; a pause; BAA A or AB, of which KB is in no lexicon and CA for the letters."""
+"""A KB B; a pause; BAA A or AB. KB is not in the lexicon, and the letter head writes CA for it."""
 
 
 @pytest.mark.parametrize("second_pass", [False, True])
@@ -91,7 +91,7 @@ def test_words_are_shown_when_they_are_complete(second_pass: bool) -> None:
     told = [(type, text) for type, text, *_ in found]
     assert [text for type, text in told if type == "final"] == ["A CA B", "BAA AB"]
     partials = [text for type, text in told if type == "partial"]
-    assert partials[0] == "A" and "A CA B" in partials  # "A K" is no word yet
+    assert partials[0] == "A" and "A CA B" in partials  # "A K" is not a word yet
     assert partials[-1] == ("BAA AB" if second_pass else "BAA A")
     final = next(event for event in found if event[0] == "final")
     times = [time for _, start, end, _ in final[4] for time in (start, end)]
@@ -145,7 +145,7 @@ def test_a_network_without_the_phones_is_refused() -> None:
 
 
 def test_rare_word_is_shown_once_it_is_over() -> None:
-    """As the last word of a partial it would mostly be the beginning of another one."""
+    """As the last word of a partial it is usually the beginning of another word."""
     symbols = [0, 2, 5, 0, 0, 0, 0, 0, 0, 0, 1, *[0] * 35]
 
     def partials(log10: str) -> list[str]:

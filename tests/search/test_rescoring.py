@@ -1,4 +1,4 @@
-"""Finals rescored by a neural language model: what it is asked, and what its answers change."""
+"""Finals rescored by a neural language model: its input, and the effect of its output."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from asr.runtime.search import output_symbols
 PIECES = ["<blk>", "<unk>", "<sos/eos>", "\u2581A", "\u2581B", "\u2581AB", "\u2581ABB", "A", "B"]
 EDGE = 2
 AB = [0, 1, 3, *[0] * 30]
-"""Sounds as AB and ABB do."""
+"""The phones of AB and ABB, which are homophones."""
 
 
 def lm_metadata(share: float = 1.0, weight: float = 1.0, pieces: Sequence[str] = PIECES) -> _core.NeuralLmMetadata:
@@ -47,7 +47,7 @@ def stream(lm: _core.NeuralLmMetadata | None, second_pass: bool = True) -> _core
 def finals(
     core: _core.Stream, symbols: list[int], answer: Callable[[str], float]
 ) -> tuple[list[str], list[_core.PieceTree]]:
-    """answer: log-probability of the last piece of a text, whose utterances end with "|"."""
+    """answer: gives the log-probability of the last piece of a text, whose utterances end with "|"."""
     core.accept(sound(symbols))
     core.finish()
     trees = []
@@ -63,7 +63,7 @@ def finals(
 
 
 def texts(tree: _core.PieceTree) -> list[str]:
-    """Of each node, all that is said from the root to it."""
+    """For each node, the text from the root to it."""
     found: list[str] = []
     for node, (piece, parent) in enumerate(zip(tree.pieces, tree.parents, strict=True)):
         spelled = "|" if piece == EDGE else PIECES[piece].replace("\u2581", " ")
@@ -119,7 +119,7 @@ def test_the_utterance_before_is_read_first() -> None:
 
 
 def test_the_end_costs_no_more_than_a_pause() -> None:
-    """A speaker who pauses inside a sentence must not lose a word for it."""
+    """A speaker who pauses within a sentence must not lose a word."""
     found, _ = finals(stream(lm_metadata()), AB, lambda text: -40.0 if text == "| ABB|" else -1.0)
     assert found == ["AB"]  # -3.5 against -1
     found, _ = finals(stream(lm_metadata()), AB, lambda text: {"| ABB|": -40.0, "| AB": -9.0}.get(text, -1.0))

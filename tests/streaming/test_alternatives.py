@@ -1,4 +1,4 @@
-"""Alternatives of finals: other sentences of the lattice, and what they tell of the one that was chosen."""
+"""Alternatives of finals: other sentences of the lattice, and their relation to the chosen one."""
 
 from __future__ import annotations
 

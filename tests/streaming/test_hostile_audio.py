@@ -1,4 +1,4 @@
-"""Audio that no microphone should give, to the bundled model: what it makes of it, and of what follows."""
+"""Invalid or extreme audio with the bundled model: the results for it and for the speech after it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from asr.streaming import Error, Final
 from asr.streaming.stream import Stream
 
 MOST = 2
-"""Errors in the 14 words of the sample: what is left to the weights."""
+"""Errors allowed in the 14 words of the sample, because they depend on the weights."""
 ANY = 100
 PAUSE = np.zeros(32000, np.float32)
 
 
 @pytest.fixture(scope="module")
 def bundled() -> Recognizer:
-    # In float32: what int8 makes of unclear words depends on the processor.
+    # In float32: in int8, the result for unclear words depends on the processor.
     return Recognizer(bundled_model("float32"), lm="bundled")
 
 
@@ -31,7 +31,7 @@ def speech(sample: np.ndarray) -> np.ndarray:
 
 
 def texts(stream: Stream) -> tuple[list[str], list[str]]:
-    """Of the finals, and of the errors."""
+    """The texts of the finals and of the errors."""
     events = stream.events()
     return tuple([event.text for event in events if isinstance(event, kind)] for kind in (Final, Error))
 
@@ -42,7 +42,7 @@ def noise(speech: np.ndarray) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def heard_after_silence(bundled: Recognizer, speech: np.ndarray) -> list[str]:
-    """Finals of the speech where nothing was before it."""
+    """Finals of the speech without audio before it."""
     stream = bundled.stream()
     stream.accept_waveform(np.concatenate([np.zeros_like(speech), PAUSE, speech]))
     stream.finish()
@@ -98,7 +98,7 @@ def test_cache_stays_finite_and_later_speech_is_understood(
 
 
 def after_silence(recognizer: Recognizer, seconds: int, speech: np.ndarray) -> list[dict[str, object]]:
-    """The events of `speech` after so much digital silence, their times counted from the speech."""
+    """The events of `speech` after digital silence, with times relative to the start of the speech."""
     stream = recognizer.stream()
     stream.accept_waveform(np.zeros(16000 * seconds, np.float32))
     assert stream.events() == []
@@ -109,7 +109,7 @@ def after_silence(recognizer: Recognizer, seconds: int, speech: np.ndarray) -> l
 
 @pytest.mark.slow
 def test_long_digital_silence_does_not_harm_later_speech(bundled: Recognizer, speech: np.ndarray) -> None:
-    """16 s are 25 chunks: the speech falls on chunks alike."""
+    """16 s are 25 chunks, so the chunk boundaries in the speech are the same."""
     first, second = (after_silence(bundled, seconds, speech)[-1] for seconds in (1, 1 + 19 * 16))
     assert first["type"] == "final" and num_errors(str(first["text"])) <= MOST
     assert [first[key] for key in ("text", "start", "end")] == [second[key] for key in ("text", "start", "end")]

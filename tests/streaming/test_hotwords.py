@@ -21,7 +21,7 @@ COMMANDS = ["turn on the light", "turn off the light", "open the door", "stop", 
 
 @pytest.fixture(scope="module")
 def recognizer() -> Recognizer:
-    # In float32: what int8 makes of unclear words depends on the processor.
+    # In float32: in int8, the result for unclear words depends on the processor.
     return Recognizer(bundled_model("float32"), lm="bundled")
 
 
@@ -157,7 +157,7 @@ def test_hotwords_are_written_as_in_the_file(recognizer: Recognizer) -> None:
 
 
 def test_an_alias_is_a_pronunciation(recognizer: Recognizer) -> None:
-    """And the word that sounds so stays what it is where the sentence asks for it."""
+    """And the word that sounds the same is still recognized where it fits the sentence."""
     plain, hot = (recognizer.with_options(hotwords=hotwords) for hotwords in (None, ["Nguyen = win, new yen : 3"]))
     assert "Nguyen" not in shown(events_of(plain, "i met mister win yesterday"))
     assert "Nguyen" in shown(events_of(hot, "i met mister win yesterday"))

@@ -1,4 +1,4 @@
-"""A long recording: every word once and in its place, however it is cut. With a network that is made by hand."""
+"""A long recording: every word once and at its time, however the audio is cut. With a hand-made network."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PAUSE = 10
 
 
 def recording(rng: np.random.Generator, num_frames: int) -> tuple[np.ndarray, list[tuple[int, int]]]:
-    """The likeliest token of each frame, (num_frames,), and (frame, token) of each word.
+    """The most likely token of each frame, (num_frames,), and (frame, token) of each word.
 
     Stretches of speech, from a word to a minute without a pause, and pauses of up to 12 s, in which no word is.
     """
@@ -49,7 +49,7 @@ class _MallInfo(ctypes.Structure):
 
 
 def bytes_in_use() -> int:
-    """That glibc's malloc has given out, mapped ones included."""
+    """Bytes allocated by glibc's malloc, including mapped ones."""
     libc = ctypes.CDLL(None)
     libc.mallinfo2.restype = _MallInfo
     gc.collect()
@@ -60,7 +60,7 @@ def bytes_in_use() -> int:
 def recognize(
     ids: np.ndarray, second_pass: bool, in_use: list[int] | None = None
 ) -> list[tuple[str, str, list[tuple[str, float]]]]:
-    """(endpoint, text, words with their start) of each final, with `ids` as the network's answers.
+    """(endpoint, text, words with their start) of each final, with `ids` as the network's outputs.
 
     in_use: gets the bytes in use after every ten minutes.
     """
@@ -112,5 +112,5 @@ def test_memory_does_not_grow_with_the_recording() -> None:
     in_use: list[int] = []
     recognize(recording(np.random.default_rng(1), 25 * 3600)[0], True, in_use)
     assert len(in_use) == 6
-    # What is kept of an utterance of 30 s is 1 MB of features; those of ten minutes are 19 MB.
+    # The features of an utterance of 30 s take 1 MB; those of ten minutes take 19 MB.
     assert max(in_use[1:]) - in_use[0] < 2e6

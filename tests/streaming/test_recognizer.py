@@ -1,4 +1,4 @@
-"""The live recognizer: what it recognizes, and when it says so."""
+"""The live recognizer: its text, and the time of its events."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_equals_the_masked_full_pass_in_pytorch(
         log_probs = tiny_model(features, torch.tensor([features.shape[1]]), chunk_ms // 40, 64)[0][0]
     best = log_probs.argmax(-1)
     kept = [int(t) for t, before in zip(best, [-1, *best[:-1].tolist()], strict=True) if t != before and t != 0]
-    # An utterance that ends is a word that ends, whether or not the model wrote a boundary.
+    # The end of an utterance ends its last word, even without a word boundary token.
     assert finals(events).replace(" ", "") == detokenize(TOKENS[t] for t in kept).replace(" ", "")
 
 
@@ -75,7 +75,7 @@ def test_rescoring_takes_the_best_of_search_and_decoder(onnx: OnnxModel, convers
     scores = onnx.score([h.tokens for h in hypotheses], np.concatenate(outputs))
     weight = onnx.metadata.rescore_ctc_weight
     best = max(zip(hypotheses, scores, strict=True), key=lambda p: weight * p[0].log_prob + (1 - weight) * p[1])[0]
-    assert best.tokens != hypotheses[0].tokens  # or this test could not tell
+    assert best.tokens != hypotheses[0].tokens  # otherwise the test proves nothing
     assert finals(recognize(Recognizer(onnx, search="rescore", second_pass=False), audio)) == detokenize(
         TOKENS[t] for t in best.tokens
     )
@@ -178,7 +178,7 @@ def test_empty_second_pass_takes_the_partial_back(recognizer: Recognizer) -> Non
             np.resize(blanks, (num_frames, len(TOKENS))), np.resize(encoder_out, (num_frames, encoder_out.shape[1]))
         )
         steps += 1
-    assert steps == 4  # what was left of the second, and the second pass in three views
+    assert steps == 4  # the rest of the second one, and the second pass in three views
     assert [event[:2] for event in stream.take_events()] == [("partial", "a"), ("partial", "")]
 
 

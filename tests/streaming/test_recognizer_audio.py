@@ -1,4 +1,4 @@
-"""Audio on its way into the recognizer, cut in any way, lost or broken: the text depends on it alone."""
+"""Audio input, cut in any way, lost or damaged: the text depends only on the samples."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_gap_ends_the_utterance_and_keeps_true_times(recognizer: Recognizer, con
 def test_times_stay_true_when_positions_pass_32_bits(
     recognizer: Recognizer, conversation: np.ndarray, bits: int
 ) -> None:
-    """Days of a stream, most of which were lost: seconds before a power of two the speech begins."""
+    """A stream of days, mostly lost audio: the speech begins seconds before a power of two."""
     audio = conversation[:160000]
     stream = recognizer.stream()
     stream.gap(2**bits - 16000)

@@ -179,7 +179,7 @@ VALUES: dict[str, tuple[object, ...]] = {
 
 
 def state(make: Callable[[], Recognizer]) -> object:
-    """All that recognition depends on, or the error."""
+    """All values that affect recognition, or the error."""
     try:
         recognizer = make()
     except ValueError as error:

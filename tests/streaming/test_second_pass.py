@@ -1,4 +1,4 @@
-"""The second pass: the final is what the model makes of several views of the whole utterance."""
+"""The second pass: the final is the result for several views of the whole utterance."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def second_looks(recognizer: Recognizer, audio: np.ndarray) -> tuple[list[np.nda
                 cache[step.view] = recognizer.onnx.init_cache(1, recognizer.left_context)
             if step.view:
                 windows.setdefault(step.view, []).append(step.features[: step.num_valid])
-            if step.ends:  # the last three features of a window are the first ones of the next
+            if step.ends:  # the last three feature frames of a window are the first ones of the next window
                 *before, last = windows.pop(step.view)
                 found.append(np.concatenate([*(window[:-3] for window in before), last]))
             log_probs, encoder_out, cache[step.view], _ = recognizer.onnx.step(
@@ -55,7 +55,7 @@ def segment_options(tokens: list[str], fusion: LmFusion | None = None, **search:
 
 
 def views(features: torch.Tensor) -> list[torch.Tensor]:
-    """What the network gets in a second pass over an utterance with `features`, (T, 80) of which T / 4 frames come."""
+    """The network's input in a second pass over an utterance with `features`, (T, 80), which gives T / 4 frames."""
     earlier = torch.cat([features[:1], features[:1], features])[: len(features) // 4 * 4 + 3]
     return [features, warp_frequencies(features, 1.04), earlier]
 
@@ -63,7 +63,7 @@ def views(features: torch.Tensor) -> list[torch.Tensor]:
 def mean_of_views(
     model: AsrModel, features: torch.Tensor, chunk: int, left: int = -1, max_window: int = 0, max_left: int = -1
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Log-probabilities that a final is searched in, and the encoder's output for the decoder, by PyTorch.
+    """Log-probabilities for the search of a final, and the encoder output for the decoder, computed by PyTorch.
 
     chunk, left: of the first pass, in encoder frames. max_window, max_left: of the second.
     """
@@ -94,7 +94,7 @@ def test_final_equals_pytorch_on_the_whole_utterance(
         )
         events = recognize(recognizer.with_options(chunk_ms=40 * chunk), audio)
         assert finals(events) == text(best, onnx.tokens)
-    assert finals(events) != finals(recognize(recognizer.with_options(second_pass=False), audio))  # or it is no test
+    assert finals(events) != finals(recognize(recognizer.with_options(second_pass=False), audio))  # or no test
 
 
 def test_each_utterance_is_encoded_from_first_to_last(onnx: OnnxModel, conversation: np.ndarray) -> None:
@@ -103,7 +103,7 @@ def test_each_utterance_is_encoded_from_first_to_last(onnx: OnnxModel, conversat
     features, end = fbank(conversation).numpy(), 0
     for seen, *others in zip(looks[::3], looks[1::3], looks[2::3], strict=True):
         begin = end
-        # Before it, what was said just before; three frames more are what the subsampling looks ahead.
+        # Context: the audio just before it; three more frames for the look-ahead of the subsampling.
         spans = [features[start : start + len(seen)] for start in range(max(end - 500, 0), end + 1, 4)]
         same = [len(span) == len(seen) and np.allclose(seen, span, atol=1e-3) for span in spans]
         assert same.count(True) == 1
@@ -145,7 +145,7 @@ def test_long_utterances_are_taken_in_chunks(
 
 
 def test_words_found_at_sentence_end_get_second_pass() -> None:
-    # The word under way counts as much as it does alone; finished, it is likely at the beginning of a sentence.
+    # The unfinished word has the same score as alone; finished, it is likely at the beginning of a sentence.
     tokens = ["", "<unk>", "", "▁A"]
     lm = NgramLm(np.frombuffer(packed(["-99 <s> 0", "-1 </s>", "-3 A 0"], ["-0.01 <s> A"]), np.uint8))
     options = segment_options(
@@ -170,7 +170,7 @@ def test_words_found_at_sentence_end_get_second_pass() -> None:
 
 
 def test_cache_is_released_after_the_second_pass(recognizer: Recognizer, conversation: np.ndarray) -> None:
-    """A device has room for so many of them."""
+    """The memory of a device limits their number."""
     stream = recognizer.stream()
     stream.accept_waveform(conversation)
     assert finals(stream.events()) and set(stream.caches) == {0}
@@ -178,7 +178,7 @@ def test_cache_is_released_after_the_second_pass(recognizer: Recognizer, convers
 
 @pytest.mark.parametrize("push", [160, 5000, 160000])
 def test_early_windows_run_between_chunks(push: int) -> None:
-    """They would otherwise delay the partial of the chunk."""
+    """Otherwise they would delay the partial of the chunk."""
     stream = Stream(segment_options(["", "<unk>", "", "▁A"], search="greedy"))
     audio = np.random.default_rng(0).normal(0, 0.01, 160000).astype(np.float32)  # 10 s
     last_chunk, runs = 0, []
@@ -234,7 +234,7 @@ def test_first_pass_and_views_count_equally(odd: int) -> None:
     options = segment_options(tokens, search="greedy")
 
     def event(usual: tuple[float, float], of_odd: tuple[float, float]) -> tuple:
-        """The final where three of the four runs give A and B the first log-probabilities, one the second."""
+        """The final if three of the four runs give A and B the first log-probabilities, and one run the second."""
         stream = Stream(options)
         stream.accept(np.zeros(8000, np.float32))
         stream.finish()
@@ -254,9 +254,9 @@ def test_first_pass_and_views_count_equally(odd: int) -> None:
 
     assert final((-1.0, -1.1), (-9.0, -8.72)) == "A"
     assert final((-1.0, -1.1), (-9.0, -8.68)) == "B"
-    # What one of them excludes may be in the others: a log-probability counts as -60 at least.
+    # One run may exclude a token that others allow, so log-probabilities are at least -60.
     assert final((-1.0, -20.0), (-250.0, -1.0)) == "B"
     assert final((-1.0, -21.0), (-250.0, -1.0)) == "A"
-    # The mean adds up to 1 again, so what all runs take off both changes no confidence.
+    # The mean is normalized again, so an offset in all runs does not change confidences.
     certain, scaled = (event((x, x - 1.0), (x, x - 1.0))[4][0] for x in (-1.0, -6.0))
     assert certain[0] == scaled[0] == "A" and certain[3] == pytest.approx(scaled[3], abs=1e-6)

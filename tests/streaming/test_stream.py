@@ -1,4 +1,4 @@
-"""A stream whose network is run by its owner: the same events, alone and in a batch."""
+"""A stream whose caller runs the network: the same events alone and in a batch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def recognizer() -> Recognizer:
 
 
 def together(streams: list[Stream]) -> int:
-    """Does all that the streams have in line, those of a kind in one run; the size of the largest batch."""
+    """Runs all pending jobs of the streams, those of one kind together; returns the size of the largest batch."""
     largest = 0
     while waiting := [work for stream in streams if (work := stream.pending()) is not None]:
         batch = [work for work in waiting if work.kind == waiting[0].kind]
@@ -43,7 +43,7 @@ def test_in_a_batch_as_alone(recognizer: Recognizer, sample: np.ndarray) -> None
 
 
 def shown(events: list[Event]) -> list[tuple[object, ...]]:
-    """All but confidences, whose last digits depend on how a matrix product is cut."""
+    """All fields except confidences, whose last digits depend on how a matrix product is split."""
     return [(e.type, e.text, e.start, e.end, [(w.start_s, w.end_s) for w in e.words]) for e in events]
 
 
@@ -86,7 +86,7 @@ class Unreliable(OnnxModel):
 
 
 def refused(stream: Stream) -> None:
-    """Every call says what went wrong; none pretends that all is well."""
+    """Every call reports the failure."""
     for call in (
         lambda: stream.accept_waveform(np.zeros(100, np.float32)),
         lambda: stream.gap(100),

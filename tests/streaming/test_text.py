@@ -1,4 +1,4 @@
-"""Text in events: as it is shown, and as it was said."""
+"""Text in events: as shown, and as recognized."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_case_and_punctuation_come_from_their_model(plain: Recognizer, sample: n
     assert [word.start_s for word in final.words] == [word.start_s for word in final.raw_words]
     stable = [event.text.split()[: event.num_stable] for event in partials if isinstance(event, Partial)]
     assert any(stable)
-    # The last word of a partial has no mark as yet.
+    # The last word of a partial has no punctuation yet.
     assert all(event.text.endswith(",") is False for event in partials if event.text)
 
 

@@ -1,4 +1,4 @@
-"""Captions: what a person sees on the terminal."""
+"""Captions: the text that a person sees on the terminal."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_long_partial_is_wrapped_and_shows_its_end(
             assert " ".join(words[:count]).endswith(" ".join(rows))
             if len(rows) < most:
                 assert " ".join(rows) == " ".join(words[:count])
-            # No word that is still shown has moved to another place in its row.
+            # No shown word has moved to another position in its row.
             assert rows[:-1] == before[len(before) - len(rows) + 1 :] or rows[:-1] == before[:-1]
             before = rows
         captions.show(final(LONG))
@@ -122,7 +122,7 @@ def test_wraps_overlong_words_and_wide_characters() -> None:
 
 
 def test_text_never_flickers_between_events() -> None:
-    """No flicker: the text is never taken away in one write to be put back by the next."""
+    """No flicker: no write removes text that the next one shows again."""
     terminal = Terminal(80)
     with Captions(terminal, 80) as captions:
         captions.show(partial("ONE"))
@@ -150,7 +150,7 @@ def test_troubles_stand_above_the_partial() -> None:
 
 @pytest.mark.parametrize("width", [1, 2, 3, 5, 20])
 def test_the_narrowest_terminals(width: int) -> None:
-    """Terminal itself fails where a line wraps."""
+    """`Terminal` itself fails if a line wraps."""
     terminal = Terminal(width)
     with Captions(terminal, width) as captions:
         captions.status(Text("status")[: captions.width])

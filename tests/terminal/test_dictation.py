@@ -70,7 +70,7 @@ def test_types_into_focus_and_closes_microphone_in_pauses(
 
 
 class Recording:
-    """In place of a microphone: gives its blocks, then nothing."""
+    """A fake microphone: returns its blocks, then nothing."""
 
     def __init__(self, samples: np.ndarray) -> None:
         self.blocks = [Block(block, 16000) for block in np.split(samples, range(1600, len(samples), 1600))]
@@ -79,7 +79,7 @@ class Recording:
         return self.blocks.pop(0) if self.blocks else None
 
     def close(self) -> None:
-        self.blocks = self.blocks[:5]  # that are still in the ring
+        self.blocks = self.blocks[:5]  # blocks that are still in the ring buffer
 
 
 @pytest.fixture
@@ -111,14 +111,14 @@ def test_captions_go_on_if_typing_or_microphone_fails(conversation: np.ndarray, 
         dictation.step()
         paused_at = source.stream.sample_offset
         assert source.microphone is None and not dictation.step()
-        for _ in range(2):  # the first time there is no microphone
+        for _ in range(2):  # the first time, no microphone is available
             switch.on = True
             dictation.step()
         while dictation.step():
             pass
         dictation.finish()
     recognized = [json.loads(line) for line in (tmp_path / "events").read_text().splitlines()]
-    assert paused_at == 45 * 1600  # what was in the ring is recognized, and the pause takes no time
+    assert paused_at == 45 * 1600  # the audio in the ring buffer is recognized; the pause takes no time
     assert any(event["type"] == "final" and event["end"] * 16000 <= paused_at for event in recognized)
     assert any(event["type"] == "final" and event["start"] * 16000 > paused_at for event in recognized)
     errors = [event["text"] for event in recognized if event["type"] == "error"]

@@ -1,4 +1,4 @@
-"""Where text goes: files, folders, pipes, terminals; and where it goes when one of them takes no more."""
+"""Output to files, folders, pipes and terminals, and write errors of each."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_the_name_of_the_output_chooses_its_format(path: str | None, format: str
     assert format_of(path) == format
 
 
-# ---- what takes no more ----
+# ---- write errors ----
 
 
 def test_text_a_full_file_refuses_goes_to_stdout(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -117,12 +117,12 @@ def test_text_a_full_file_refuses_goes_to_stdout(tmp_path: Path, capsys: pytest.
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     try:
         with Output("srt", str(path)) as output:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (len(CUES) - 5, before[1]))  # takes a part of the second cue
+            resource.setrlimit(resource.RLIMIT_FSIZE, (len(CUES) - 5, before[1]))  # accepts a part of the second cue
             show(output, *EVENTS)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     out, err = capsys.readouterr()
-    assert path.read_text() == blocks[0]  # no half cue is left
+    assert path.read_text() == blocks[0]  # no partial cue remains
     assert out == blocks[1] and output.failed
     assert err.splitlines()[-1].startswith(f"asr-stream: cannot write {path}: File too large; ")
 
@@ -141,7 +141,7 @@ def test_full_disks_everywhere(tiny_onnx: Path) -> None:
 
 
 def on_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """Not as a fixture: pytest sets standard output anew for each phase of a test."""
+    """Not a fixture, because pytest replaces standard output in each phase of a test."""
     terminal = Terminal(80)
     monkeypatch.setattr(sys, "stdout", terminal)
     return terminal

@@ -1,4 +1,4 @@
-"""`asr record`: what is kept is on disk at once, what is spoilt is said, and a session goes on where the last ended."""
+"""`asr record`: recordings are saved immediately, bad ones are reported, and a session continues the last one."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Session:
         self.process.stdin.flush()
 
     def expect(self, text: str) -> None:
-        """Waits until `text` is printed; what came before it is used up."""
+        """Waits until `text` is printed; consumes the output before it."""
         assert self.process.stdout is not None
         os.set_blocking(self.process.stdout.fileno(), False)
         deadline = time.monotonic() + 60
@@ -129,7 +129,7 @@ def test_prompts_are_read_into_a_microphone(virtual_microphone: VirtualMicrophon
     session.type("\n")
     session.expect("recording")
     session.type("\n")
-    session.expect("Enter records again")  # nothing but silence, and hardly that
+    session.expect("Enter records again")  # only silence, and very little
     session.type("\n")
     session.expect("recording")
     virtual_microphone.play(played).wait()

@@ -197,7 +197,7 @@ def test_sample_is_real_time_only_in_a_terminal(
 
 
 class Recording:
-    """In place of a microphone: gives blocks of 0.1 s, and what was left in the ring after `close`."""
+    """A fake microphone: returns blocks of 0.1 s, and after `close` the rest of the ring buffer."""
 
     def __init__(self, samples: np.ndarray, num_left: int) -> None:
         blocks = [Block(block, 16000) for block in np.split(samples, range(1600, len(samples), 1600))]
@@ -233,7 +233,7 @@ def test_live_captions_with_level_clock_and_costs(
     assert " ".join(terminal.text) == " ".join(finals)  # long ones were wrapped
     bar, decibels, time, delay, factor = re.split(" {2,}", shown)
     assert set(bar) <= {*"━─┃"} and decibels.endswith(" dB") and time == clock(len(conversation) / 16000 - 3.0)
-    assert delay.startswith("delay ") and int(delay.split()[1]) >= 100  # what a block waited for its end is in it
+    assert delay.startswith("delay ") and int(delay.split()[1]) >= 100  # it includes the time to fill the block
     assert factor.startswith("RTF 0.") and partial
     assert live._view and live._view.meter.has_words
     assert live.stats.audio_s == pytest.approx(len(conversation) / 16000)

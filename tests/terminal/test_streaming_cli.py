@@ -70,7 +70,7 @@ sys.exit(main())
     assert script.value == "asr.streaming.terminal:main"
 
 
-# ---- what comes out ----
+# ---- output ----
 
 
 def test_a_file_becomes_one_line_per_utterance(
@@ -171,7 +171,7 @@ def test_the_latency_benchmark(tiny_onnx: Path, recording: Path) -> None:
     assert found["partial_ms"]["n"] > 5 and found["final_ms"]["n"] >= 1
 
 
-# ---- what is wrong with files ----
+# ---- bad files ----
 
 
 def damaged(kind: str, folder: Path, sample: np.ndarray) -> Path:
@@ -215,7 +215,7 @@ def test_broken_files_are_reported_and_others_read(
     assert main(["--model", str(tiny_onnx), "--file", str(path), "--format", "json"]) == 1
     found = events(capsys.readouterr().out)
     assert [event["type"] for event in found].count("error") == 1 and found[-1]["type"] == "error"
-    if kind == "cut":  # what is there is recognized
+    if kind == "cut":  # the available audio is recognized
         assert [event["type"] for event in found].count("final") == 1
 
 
@@ -382,7 +382,7 @@ def test_an_interrupt_flushes_the_tail(tiny_onnx: Path, recording: Path, number:
     command = [*COMMAND, "--model", str(tiny_onnx), "--file", str(recording), "--format", "json", "--realtime"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        first = json.loads(process.stdout.readline())  # arrives while the rest has yet to be spoken
+        first = json.loads(process.stdout.readline())  # arrives before the rest is spoken
         assert first["type"] == "partial"
         process.send_signal(number)
         out, err = process.communicate(timeout=60)
@@ -462,5 +462,5 @@ def test_the_bundled_model_reads_the_bundled_sample(capsys: pytest.CaptureFixtur
     assert main(["--sample", "--text", "plain"]) == 0
     found = " ".join(capsys.readouterr().out.upper().split())
     spoken = " ".join(SAMPLE.with_suffix(".txt").read_text().split())
-    # A synthetic voice, of which there is none in the training data: about right is right.
+    # A synthetic voice, which the training data lacks: the text only has to be nearly correct.
     assert difflib.SequenceMatcher(None, found, spoken, autojunk=False).ratio() > 0.8, found

@@ -1,4 +1,4 @@
-"""`asr-stream` with many files, and with what other programs send into it."""
+"""`asr-stream` with many files, and with input from other programs."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def encoded(samples: np.ndarray, **options: Any) -> bytes:
 
 
 def endless(wav: bytes, size: int = 0xFFFFFFFF) -> bytes:
-    """As programs write that do not know yet how long it will be."""
+    """A WAV header as from programs that do not know the length yet."""
     at = wav.index(b"data") + 4
     return wav[:at] + size.to_bytes(4, "little") + wav[at + 4 :]
 
 
 class Sender:
-    """A program that writes into our standard input, up to `pause_at` and, after `go_on` was set, the rest."""
+    """A program that writes to our standard input up to `pause_at` and, once `go_on` is set, the rest."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, content: bytes, pause_at: int = 0) -> None:
         reader, writer = os.pipe()
@@ -130,7 +130,7 @@ def test_reads_standard_input_and_a_named_pipe(
     expected = np.concatenate([block for block, _ in read_blocks(path)])
     with open(path) as file, monkeypatch.context() as patch:
         patch.setattr(sys, "stdin", file)
-        patch.setattr(audio_file._Pipe, "_receive", None)  # it can be sought in: nothing has to be kept
+        patch.setattr(audio_file._Pipe, "_receive", None)  # it is seekable: no data has to be kept
         assert np.array_equal(np.concatenate([block for block, _ in read_blocks("-")]), expected)
     os.mkfifo(fifo)
     threading.Thread(target=lambda: fifo.write_bytes(path.read_bytes()), daemon=True).start()
@@ -190,7 +190,7 @@ def listening(tiny_onnx: Path, *arguments: str) -> subprocess.Popen[bytes]:
 def test_live_through_a_pipe_until_a_signal(
     tiny_onnx: Path, conversation: np.ndarray, tmp_path: Path, ending: signal.Signals
 ) -> None:
-    """Finals are on the disk at once; a signal ends the wait for more, and the tail is not lost."""
+    """Finals are written immediately; a signal ends the wait for more audio, and the tail is not lost."""
     notes = tmp_path / "notes.txt"
     first, tail = conversation[:130000], conversation[130000:156000]  # an utterance and its pause; most of the next
     with listening(tiny_onnx, "--output", str(notes)) as process:
@@ -230,7 +230,7 @@ def test_finals_outlive_a_kill(tiny_onnx: Path, conversation: np.ndarray, tmp_pa
 
 @pytest.fixture(scope="session")
 def recordings(tmp_path_factory: pytest.TempPathFactory, conversation: np.ndarray) -> list[str]:
-    """Of different lengths, the longest first."""
+    """Files of different lengths, the longest first."""
     folder = tmp_path_factory.mktemp("recordings")
     paths = []
     for number, length in enumerate((219000, 90000, 60000, 40000)):
@@ -256,7 +256,7 @@ def test_files_are_read_side_by_side(recognizer: Recognizer, monkeypatch: pytest
     meeting = threading.Barrier(2, timeout=30)
 
     def read(path: str, *_: object) -> Iterator[tuple[np.ndarray, int]]:
-        meeting.wait()  # broken where one reads after the other
+        meeting.wait()  # fails if they are read one after the other
         yield np.zeros(1600, np.float32), 16000
 
     monkeypatch.setattr(files, "read_blocks", read)
@@ -309,7 +309,7 @@ def test_progress_is_shown_and_goes_away(
 def test_files_without_speech_are_named(
     recordings: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By the bundled model, which writes nothing in silence."""
+    """With the bundled model, which outputs nothing in silence."""
     silent = str(tmp_path / "silent.wav")
     soundfile.write(silent, np.zeros(16000, np.int16), 16000)
     assert main(["--search", "greedy", recordings[0], silent]) == 0

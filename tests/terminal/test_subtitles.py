@@ -1,4 +1,4 @@
-"""Subtitles: cues that can be read, and files that players take."""
+"""Subtitles: readable cues, and files that players accept."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def cues(finals: list[Final]) -> list[Cue]:
 
 @st.composite
 def finals(draw: st.DrawFn) -> list[Final]:
-    """Any words at any pace, some that are longer than a line, some that outlast a cue."""
+    """Random words at any pace, some longer than a line, some longer than a cue."""
     found, now = [], draw(st.sampled_from([0.0, 35990.0, 400000.0]))
     for _ in range(draw(st.integers(1, 4))):
         words = []
@@ -128,7 +128,7 @@ def test_times(seconds: float, time: str) -> None:
 @given(finals())
 @settings(max_examples=40, deadline=None)
 def test_a_file_grows_by_what_is_added(finals: list[Final]) -> None:
-    """What was written stays as it is: a file that is cut short by a crash lacks its end only."""
+    """Written cues do not change: after a crash, a file lacks only its end."""
     subtitles = Subtitles("vtt")
     text = subtitles.header
     for number, each in enumerate(finals, 1):
@@ -195,7 +195,7 @@ def test_a_silent_source_holds_no_other_back() -> None:
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_cues_of_two_sources_are_in_order(data: st.DataObject) -> None:
-    """Each speaks on while the other ends, begins or is silent."""
+    """Each continues while the other ends, begins or is silent."""
     events: list[tuple[float, Event, str]] = []
     num_words = 0
     for label in ("me", "others"):

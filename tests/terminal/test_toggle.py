@@ -1,4 +1,4 @@
-"""The switch of dictation: a socket that is the user's alone, a signal, and who may not take it."""
+"""The switch of dictation: a socket that only the user can open, a signal, and rejected requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
 
 
 def ask(switch: Switch, *commands: str) -> list[str]:
-    """What each is answered, while `switch` waits."""
+    """The reply to each request, while `switch` waits."""
     answers: list[str] = []
     thread = threading.Thread(target=lambda: answers.extend(map(request, commands)))
     thread.start()
@@ -42,7 +42,7 @@ def test_requests_and_signals_change_the_switch(folder: Path) -> None:
         assert switch.on
         with socket.socket(socket.AF_UNIX) as silent:
             silent.connect(str(path))
-            assert ask(switch, "toggle") == ["off"]  # who says nothing holds up no one for long
+            assert ask(switch, "toggle") == ["off"]  # a silent client does not block others for long
     assert not path.exists()
     assert signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL
 

@@ -20,7 +20,7 @@ from asr.streaming.terminal.subtitles import Subtitles
 
 
 class Recording:
-    """In place of a microphone, whose first sample was heard `late_s` after the beginning."""
+    """A fake microphone whose first sample arrives `late_s` after the start."""
 
     def __init__(self, samples: np.ndarray, late_s: float) -> None:
         self.first_sample_ns = 5_000_000_000 + round(late_s * 1e9)
@@ -82,7 +82,7 @@ def test_lines_name_the_source(format: str, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_cues_name_the_source_and_stand_in_order() -> None:
-    """What others began while someone speaks waits until that is final: its cues begin earlier."""
+    """An utterance that begins while the other side speaks waits for the other's final, whose cues begin earlier."""
     subtitles = Subtitles("srt")
     long = " ".join(f"sentence{i}" for i in range(20))
     added = [

@@ -1,4 +1,4 @@
-"""Typing into windows: which words, by which program, and what becomes of the keys when something ends."""
+"""Typing into windows: the words, the program that types, and the keys after a program ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from asr.streaming.terminal.typing_tools import TypingError, TypingTool, find_to
 
 
 def words(text: str) -> tuple[Word, ...]:
-    """Of 0.4 s each, one after the other."""
+    """Consecutive words of 0.4 s each."""
     return tuple(Word(word, 0.4 * i, 0.4 * i + 0.4, 1.0) for i, word in enumerate(text.split()))
 
 
@@ -55,7 +55,7 @@ def test_each_word_is_typed_once_stable(events: list[Event], typed: list[str]) -
 
 @pytest.mark.parametrize("text", ["plain", "formatted"])
 def test_types_the_text_of_the_finals(conversation: np.ndarray, text: str) -> None:
-    """Of the bundled model, with one pass; much of it before the final."""
+    """With the bundled model and one pass; most words are typed before the final."""
     stream = Recognizer(second_pass=False, text=text).stream()
     stable_words, early, typed, finals = StableWords(), 0, "", []
     for begin in range(0, 140000, 1600):
@@ -81,7 +81,7 @@ def display() -> Iterator[XServer]:
 
 @pytest.fixture
 def window(display: XServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Window:
-    """That has the focus, of the display that `find_tool` finds."""
+    """A window with the focus, on the display that `find_tool` finds."""
     monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
     monkeypatch.setenv("DISPLAY", display.env["DISPLAY"])
     window = display.window(tmp_path / "typed.txt")
@@ -172,7 +172,7 @@ def test_line_reader_gets_a_key_per_line_break(tmp_path: Path) -> None:
 
 
 def test_killed_typing_process_leaves_no_key_pressed(window: Window, display: XServer) -> None:
-    """With its whole group, to which Ctrl-C goes as well."""
+    """With its whole process group, which also receives Ctrl-C."""
     code = "from asr.streaming.terminal.typing_tools import find_tool; find_tool().type('typing away ' * 5)"
     process = subprocess.Popen([sys.executable, "-c", code], env=display.env, start_new_session=True)
     wait_until(lambda: len(window.text) > 8 and display.num_keys_pressed)
@@ -196,7 +196,7 @@ def test_failing_tool_stops_only_the_typing(tmp_path: Path) -> None:
         "",
     ]
     ok.touch()
-    time.sleep(0.1)  # "two" goes the way of all that came while it had stopped
+    time.sleep(0.1)  # "two" is dropped like all text while typing had stopped
     typing.resume()
     typing.show(final("three"))
     typing.close()
@@ -211,7 +211,7 @@ def test_window_that_takes_no_keys_blocks_nothing(monkeypatch: pytest.MonkeyPatc
     wait_until(lambda: typing.fault == "ydotool does not end")
 
 
-# ---- which program ----
+# ---- choice of the program ----
 
 
 def program(folder: Path, name: str, script: str) -> None:
@@ -230,7 +230,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_first_program_that_works_types(programs: Path) -> None:
     program(programs, "wtype", "echo 'Compositor does not support the virtual keyboard protocol' >&2; exit 1")
-    program(programs, "xdotool", "exit 0")  # would reach the windows of X11 programs alone
+    program(programs, "xdotool", "exit 0")  # would reach only the windows of X11 programs
     program(programs, "ydotool", f"/bin/cat > {programs}/ydotool.txt")
     program(programs, "dotool", f"/bin/cat > {programs}/dotool.txt")
     tool = find_tool()

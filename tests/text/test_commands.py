@@ -1,4 +1,4 @@
-"""Spoken commands: what they write, that no mark is doubled, and that ordinary sentences hold none."""
+"""Spoken commands: their text, no doubled punctuation, and no commands in ordinary sentences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COMMA, STOP = 1, 2
 
 
 def words_of(text: str, pause_s: float = 0.0) -> Words:
-    """A word a second; "|" is a pause of half a second."""
+    """One word per second; "|" is a pause of half a second."""
     words, now = [], 0.0
     for word in text.split():
         if word == "|":
@@ -25,7 +25,7 @@ def words_of(text: str, pause_s: float = 0.0) -> Words:
 
 
 class Dictation:
-    """A formatter. marks: with a network that puts the mark after every word given here; None: without a network."""
+    """A formatter. marks: with a network that puts this punctuation after the given words; None: without a network."""
 
     def __init__(self, marks: dict[str, int] | None = None, formatted: bool = True, **lists: object) -> None:
         properties = {"model_type": PUNCTUATION_TYPE, "format_version": str(PUNCTUATION_VERSION), "mixed_case": "{}"}
@@ -124,7 +124,7 @@ def test_a_command_writes_what_it_names(spoken: str, shown: str) -> None:
 
 @pytest.mark.parametrize(("spoken", "shown"), SAID)
 def test_automatic_marks_never_double_a_spoken_one(spoken: str, shown: str) -> None:
-    """A network that puts a comma wherever a mark is spoken; where none is, its marks stay."""
+    """A network that puts a comma wherever punctuation is spoken; elsewhere its punctuation is kept."""
     before = {"hello", "works", "home", "stop", "said", "no", "yes", "mary", "you", "known", "this", "m", "so", "wait"}
     automatic = Dictation(dict.fromkeys(before, COMMA)).final(spoken)
     doubled = (",,", ",.", ".,", ",?", "?.", "..", ",:", ",;", ",!", "?,")

@@ -1,4 +1,4 @@
-"""Words as they are shown: what stands in a partial stays, utterances are apart, masked words are hidden."""
+"""Shown words: partials do not change stable words, utterances are independent, masked words are hidden."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ Words = list[tuple[str, float, float, float]]
 
 
 def words_of(text: str) -> list[tuple[str, float, float, float]]:
-    """A word a second, half a second long; the less certain, the later."""
+    """One word per second, half a second long; later words are less certain."""
     return [(word, float(i), i + 0.5, 1 - i / 1000) for i, word in enumerate(text.upper().split())]
 
 
 Labels = tuple[list[int], list[int]]
-"""Mark of each word (none, comma, full stop, question mark) and its case (small, capitalized, capitals)."""
+"""Punctuation of each word (none, comma, period, question mark) and its case (lower, capitalized, all capitals)."""
 Network = Callable[[PunctuationRun], Labels]
 
 
 class Shown:
-    """A formatter whose network is a function, and sure of what it says or not."""
+    """A formatter whose network is a function, with certain or uncertain outputs."""
 
     def __init__(
         self, mask: str | None = None, network: Network | None = None, formatted: bool = True, sure: bool = False
@@ -53,7 +53,7 @@ class Shown:
         assert options is not None
         self.formatter, self.network, self.sure = TextFormatter(options), network, sure
         self.doubt_of: dict[int, tuple[float, ...]] = {}
-        """Probabilities in place of a mark's."""
+        """Probabilities instead of certain outputs."""
 
     def partial(self, words: Words, num_stable: int) -> tuple[Words, int]:
         return self._shown(self.formatter.partial(words, num_stable))
@@ -142,7 +142,7 @@ def test_stable_text_stays_when_the_network_changes() -> None:
             found = [word[0] for word in shown]
             assert num_stable >= len(stood) and found[: len(stood)] == stood
             stood = found[:num_stable]
-            # A full stop is followed by a capital, whichever run of the network they come from.
+            # A capital follows a period, whichever runs of the network they come from.
             assert all(b[0].isupper() for a, b in itertools.pairwise(found) if a.endswith("."))
 
 
@@ -150,7 +150,7 @@ def test_word_is_stable_once_the_network_is_sure() -> None:
     words = words_of("cat house cat house cat")
     for sure, num_stable in ((False, 2), (True, 4)):
         assert Shown(network=marked, sure=sure).partial(words, 4)[1] == num_stable
-    # Behind the last word there may be more of a number or an address, whatever the network says.
+    # A number or an address may continue after the last word, whatever the network outputs.
     assert Shown(network=marked, sure=True).partial(words, 5)[1] == 4
 
 
@@ -158,7 +158,7 @@ def test_a_doubt_that_makes_no_difference_is_none() -> None:
     small, doubt = [1.0, 0.0, 0.0], [0.5, 0.5, 0.0]
     formatter = Shown(network=marked).formatter
     for spoken, cases, num_stable in (
-        ("cat dog house", [doubt, small, small], 2),  # a capital for its place, whatever the network says
+        ("cat dog house", [doubt, small, small], 2),  # a capital because of its position, whatever the network outputs
         ("cat dog house", [small, doubt, small], 1),
         ("cat twelve house dogs cats", [small, doubt, small, small, small], 4),
     ):
@@ -229,7 +229,7 @@ def test_forced_cut_carries_on_only_the_sentence() -> None:
     formatter = Shown(network=network)
     assert text(formatter.final(words_of("HE WENT"), is_cut=True)[0]) == "He went"
     assert text(formatter.partial(words_of("TO TOWN"), 1)[0]) == "to town"
-    assert text(formatter.final([])[0]) == ""  # what seemed to be said was nothing: the sentence still goes on
+    assert text(formatter.final([])[0]) == ""  # the utterance turned out to be empty: the sentence continues
     assert text(formatter.final(words_of("TO TOWN"))[0]) == "to. Town."
     assert text(formatter.partial(words_of("HE WENT TO TOWN"), 3)[0]) == "He went to town"
     assert text(formatter.final(words_of("HE WENT"), is_cut=True)[0]) == "He went"
@@ -303,7 +303,7 @@ def test_masked_words_are_stars_in_all_text() -> None:
 
 
 def test_network_reads_masked_words() -> None:
-    """Stars would change the case of the words beside them."""
+    """Asterisks would change the case of the neighboring words."""
     read = []
 
     def network(run: PunctuationRun) -> Labels:

@@ -1,4 +1,4 @@
-"""Numbers among spoken words: facts, what stays, and that every word is shown once whatever comes."""
+"""Numbers among spoken words: examples, unchanged words, and every word is shown exactly once."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_every_word_is_shown_once_in_order(language: str) -> None:
 
 
 def settled(words: list[str], language: str = "en") -> list[tuple[str, int, int]]:
-    """The leading tokens of `words` that a partial shows for good, whatever follows."""
+    """The leading tokens of `words` that do not change, whatever follows."""
     options = text_options(formatted=True, tokens=[], language=language)
     assert options is not None
     formatter = TextFormatter(options)

@@ -1,4 +1,4 @@
-"""Replacements and snippets: applied last, wherever a phrase stands; limits are named."""
+"""Replacements and snippets: applied last, at every occurrence; errors state the limits."""
 
 from __future__ import annotations
 

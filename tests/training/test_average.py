@@ -67,7 +67,7 @@ def test_an_encoder_with_fewer_layers_grows_first(tmp_path: Path) -> None:
     mean = load_pretrained(output)
     assert mean.config.model.encoder_layers == 3
     assert all(torch.allclose(mean.weights[name], value + 1, atol=1e-5) for name, value in grown.weights.items())
-    assert main(["average", str(small), str(large), "-o", str(output)]) == 1  # the first says how many layers
+    assert main(["average", str(small), str(large), "-o", str(output)]) == 1  # the first sets the number of layers
 
 
 def speaker_maps(dim: int) -> tuple[tuple[str, tuple[int, int]], ...]:

@@ -1,4 +1,4 @@
-"""Saving a checkpoint: whatever stops it, the one before stays, and the reason is said."""
+"""Saving a checkpoint: if it fails, the previous one is kept and the reason is reported."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_a_read_only_directory_keeps_the_old_checkpoint(run: Path, monkeypatch: 
 
 @contextmanager
 def as_nobody() -> Iterator[None]:
-    """Without the rights of root, who may write anywhere."""
+    """Without root privileges, because root may write anywhere."""
     if os.geteuid() != 0:
         yield
         return

@@ -1,4 +1,4 @@
-"""The first losses of every recipe are those that are recorded: a change of the training shows, wherever it is made."""
+"""The first losses of every recipe equal the recorded ones: any change in training shows."""
 
 from __future__ import annotations
 

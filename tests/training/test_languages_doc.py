@@ -70,7 +70,7 @@ def test_the_german_example(
 
 
 def no_english(recognizer: Recognizer, wav: Path) -> None:
-    """Neither in the text of events nor in what the server says."""
+    """Neither in the text of events nor in the server's replies."""
     assert recognizer.onnx.metadata.language == "de" and recognizer.punctuator is None
     text = text_options("formatted", recognizer.onnx.tokens, language=recognizer.onnx.metadata.language)
     assert text is not None

@@ -42,7 +42,7 @@ def batch(features: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 
 def ctc_by_hand(log_probs: list[list[float]], tokens: list[int]) -> float:
-    """-log of the summed probability of every path that is these tokens once repeats and blanks are out."""
+    """-log of the summed probability of all paths that give these tokens after removing repeats and blanks."""
     total = 0.0
     for path in itertools.product(range(5), repeat=len(log_probs)):
         if [token for token, _ in itertools.groupby(path) if token != 0] == tokens:
@@ -51,7 +51,7 @@ def ctc_by_hand(log_probs: list[list[float]], tokens: list[int]) -> float:
 
 
 def cross_entropy_by_hand(logits: list[list[float]], tokens: list[int], smoothing: float) -> float:
-    """Against the tokens and the end: `smoothing` of the target is spread evenly over the vocabulary."""
+    """Cross-entropy with the tokens and the end: `smoothing` of the target is spread evenly over the vocabulary."""
     total = 0.0
     for row, token in zip(logits, [*tokens, SOS_EOS_ID], strict=True):
         log_sum = math.log(sum(math.exp(value) for value in row))
@@ -90,7 +90,7 @@ def test_losses_of_a_batch(
 @torch.no_grad()
 @pytest.mark.parametrize("denominator_weight", [0.0, 0.9])
 def test_loss_of_the_phone_head(model: AsrModel, features: Tensor, denominator_weight: float) -> None:
-    """CTC of the phones and the weighted log of the sum over all sequences, beside the other losses."""
+    """CTC of the phones and the weighted log of the sum over all sequences, added to the other losses."""
     torch.manual_seed(3)
     with_phones = AsrModel(replace(model.config, phones=("A", "B"))).eval()
     config = LossConfig(phone_weight=0.7, denominator_weight=denominator_weight)
@@ -115,7 +115,7 @@ def test_loss_of_the_phone_head(model: AsrModel, features: Tensor, denominator_w
 @torch.no_grad()
 @pytest.mark.parametrize("with_words", [True, False])
 def test_losses_of_noise_alone(model: AsrModel, features: Tensor, with_words: bool) -> None:
-    """Blanks in every frame and the end from the decoder; it counts as one token, beside words or alone."""
+    """Blanks in every frame and only the end from the decoder; counts as one token, with other utterances or alone."""
     torch.manual_seed(3)
     with_phones = AsrModel(replace(model.config, phones=("A", "B"))).eval()
     config = LossConfig(intermediate_ctc_weight=0.25, label_smoothing=0.0, denominator_weight=0.9)

@@ -1,4 +1,4 @@
-"""The optimizers: what a step does to each kind of parameter."""
+"""The optimizers: the effect of a step on each kind of parameter."""
 
 import itertools
 from copy import deepcopy
@@ -54,7 +54,7 @@ def test_muon_takes_layer_matrices_and_adamw_the_rest(model):
     for name, change in changes(model, optimizer).items():
         if ".layers." in name and change.ndim == 2:
             size = change.shape[1] if name.endswith(("qkv.weight", "key_value.weight")) else change.shape[0]
-            for part in change.split(size):  # q, k and v are orthogonalized apart
+            for part in change.split(size):  # q, k and v are orthogonalized separately
                 singular = torch.linalg.svdvals(part) / (1e-2 * Muon.UPDATE_RMS * max(part.shape) ** 0.5)
                 assert singular.quantile(0.1) > 0.6 and singular.max() < 1.4, name
         else:
@@ -78,7 +78,7 @@ def test_muon_keeps_a_momentum(model):
 
 
 def test_muon_looks_ahead_along_its_momentum(model):
-    """Nesterov's step: gradient and momentum, of which the gradient is already a part."""
+    """Nesterov's step: the gradient plus the momentum, which already includes the gradient."""
     optimizer = build_optimizer(model, OptimConfig(kind="muon", lr=1e-2, weight_decay=0.0))
     name = "encoder.layers.0.feed_forward.up.weight"
     first, second = torch.randn(2, 64, 32, generator=torch.Generator().manual_seed(3))

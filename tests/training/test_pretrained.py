@@ -1,4 +1,4 @@
-"""Weights to start from: their file, damage to it, and networks that grow new units and layers."""
+"""Initial weights: their file, damaged files, and networks with added tokens and layers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_saved_file_holds_everything_to_the_bit(pretrained: Pretrained, tmp_pa
 
 
 def test_units_that_need_rules_are_kept(tmp_path: Path) -> None:
-    """What an exported graph does not have: the pieces' scores of SentencePiece."""
+    """The SentencePiece scores, which an exported graph does not have."""
     tokenizer = Tokenizer.train("bpe", ["SIX SEVEN EIGHT NINE", "SEVEN SIX"] * 20, 20)
     checkpoint = checkpoint_of_step(3)
     config = dataclasses.replace(checkpoint.config, tokenizer=TokenizerConfig("bpe", 20))
@@ -80,7 +80,7 @@ def test_damage_anywhere_in_a_file_is_found(pretrained: Pretrained, tmp_path: Pa
             loaded = load_pretrained(broken)
         except CheckpointError as error:
             assert str(broken) in str(error)
-        else:  # a space more or less in the header
+        else:  # one space more or less in the header
             assert loaded.config == pretrained.config and loaded.tokenizer == pretrained.tokenizer
             assert all(torch.equal(loaded.weights[name], value) for name, value in pretrained.weights.items())
     for length in (0, 7, 100, len(data) - 1):
@@ -128,7 +128,7 @@ def test_an_exported_graph_is_no_start(
 
 
 def test_the_bundled_files_hold_the_same_weights() -> None:
-    """The float32 graph has each matrix of the file for further training, transposed or not, to the bit."""
+    """The float32 graph has each matrix of the weight file bit-identically, transposed or not."""
     pretrained, metadata = load_pretrained("bundled"), OnnxModel(bundled_model("float32")).metadata
     assert pretrained.config == from_dict(Config, metadata.config)
     assert pretrained.tokenizer.tokens == metadata.tokens and pretrained.license == metadata.license != ""
@@ -183,7 +183,7 @@ def test_checkpoint_with_nan_is_not_used(
 
 
 def relabeled(manifest: Path, folder: Path, letter: str, other: str) -> Path:
-    """The data set with another letter in its transcripts."""
+    """The data set with an additional letter in its transcripts."""
     shutil.copytree(manifest.parent, folder)
     copied = folder / manifest.name
     with gzip.open(copied, "rt", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""What is shown of a training run beside its losses: the time left, and the speed."""
+"""The progress of a training run in addition to its losses: the remaining time and the speed."""
 
 from __future__ import annotations
 

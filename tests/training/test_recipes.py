@@ -17,7 +17,7 @@ from asr.training.checkpoint import checkpoints
 
 PARTS = ("train-clean-100", "train-clean-360", "train-other-500", "dev-clean", "dev-other")
 
-# The recipe's own losses, augmentation, kind of units and schedule; sizes and amounts for a test.
+# Losses, augmentation, tokenizer and schedule of the recipe; sizes and amounts for a test.
 SMALL = [
     *("model.dim=32", "model.num_heads=2", "model.encoder_ff_dim=64", "model.decoder_ff_dim=64"),
     *(
@@ -35,13 +35,13 @@ SHORT = [
 TINY_DATA = ["data.train=data/train-clean-100.jsonl.gz", "data.valid=data/dev-clean.jsonl.gz"]
 
 RECIPE_NAMES = sorted(path.stem for path in RECIPES.glob("*.yaml"))
-# That of fewer hours has its network in a smaller size; test_languages_doc.py exports that of "tiny".
+# The recipe for fewer hours has the same network, smaller; test_languages_doc.py exports "tiny".
 EXPORTED = "librispeech-960h"
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Prepared as the heads of the recipes say; what they name lies in `data` here."""
+    """Prepared as the headers of the recipes say; their files are in `data` here."""
     folder = tmp_path_factory.mktemp("corpus")
     for number, part in enumerate(PARTS):
         chapter = folder / "LibriSpeech" / part / str(100 + number) / "7"
@@ -67,7 +67,7 @@ def test_a_recipe_runs_from_corpus_to_captions(
     config = load_config(recipe)
     data = [] if config.data.train else TINY_DATA
     run, model, result = tmp_path / "run", tmp_path / "model.onnx", tmp_path / "result.json"
-    small = [] if config.train.init else SMALL  # what goes on from weights has their size
+    small = [] if config.train.init else SMALL  # a run that starts from weights has their size
     train = ["train", recipe, *data, *small, *SHORT, f"train.output={run}"]
     assert main(train) == 0
     assert "resuming" not in capsys.readouterr().out
@@ -80,7 +80,7 @@ def test_a_recipe_runs_from_corpus_to_captions(
         assert json.loads(result.read_text())
         capsys.readouterr()
         recording = next((corpus / "LibriSpeech").rglob("*.flac"))
-        # After three steps it writes nothing, or nonsense.
+        # After three steps it outputs nothing, or nonsense.
         assert asr_stream(["--model", str(model), "--file", str(recording), "--format", "json"]) == 0
         events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
         assert all(event["type"] in ("partial", "final") for event in events)

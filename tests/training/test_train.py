@@ -1,4 +1,4 @@
-"""Training end to end: it learns, it resumes to the bit, it survives interruption, it says what is wrong."""
+"""Training end to end: it learns, resumes bit-identically, survives interruptions and reports errors."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_twenty_steps_equal_ten_a_kill_and_ten(arguments: list[str], tmp_path: P
 
 
 def assert_equal(one: Any, other: Any) -> None:
-    """To the bit, in all that the two hold."""
+    """Bit-identical in everything that the two contain."""
     assert type(one) is type(other)
     if isinstance(one, torch.Tensor):
         assert torch.equal(one, other)
@@ -138,11 +138,11 @@ def test_two_machines_train_as_one_despite_a_kill(arguments: list[str], tmp_path
     single, run, program = tmp_path / "single", tmp_path / "run", tmp_path / "program.py"
     assert main([*arguments, "train.max_steps=12", f"train.output={single}"]) == 0
     program.write_text(KILLED_ONCE_IN_STEP_7)
-    # Each end of the other's process counts as one of its own: more than one restart for one kill.
+    # Each machine also counts the exits of the other's processes: more than one restart for one kill.
     command = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1", "--max-restarts=5"]
     command += ["--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{free_port()}", str(program), *arguments, "--resume"]
     command += ["train.max_steps=10", "train.valid_every=10"]
-    # A store that all rounds share still has the addresses of processes that are gone.
+    # A store shared by all rounds still has the addresses of processes that have ended.
     environment = os.environ | {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     outputs = [tmp_path / "0.txt", tmp_path / "1.txt"]
     machines = []
@@ -150,7 +150,7 @@ def test_two_machines_train_as_one_despite_a_kill(arguments: list[str], tmp_path
         for output in outputs:
             with output.open("w") as file:
                 machines.append(subprocess.Popen(command, stdout=file, stderr=file, env=environment))
-        # One that gave up leaves the other waiting for it; two that wait for each other would wait for ever.
+        # If one gives up, the other waits for it; two that wait for each other would wait forever.
         end = time.monotonic() + 240
         while any(machine.poll() is None for machine in machines) and not any(m.poll() for m in machines):
             assert time.monotonic() < end, [output.read_text() for output in outputs]
@@ -173,7 +173,7 @@ def test_two_machines_train_as_one_despite_a_kill(arguments: list[str], tmp_path
         assert list(alone) == sorted(together) == list(range(1, 13))
         assert [together[step] for step in alone] == pytest.approx(list(alone.values()), rel=1e-3), name
     assert curve(single, "total")[1] != pytest.approx(curve(single, "total")[2], rel=1e-2)
-    # Each process counts its own audio for that of both.
+    # Each process counts its own audio as the audio of both.
     hours = [Checkpoint.load(checkpoint_path(folder, 12)).training["audio_hours"] for folder in (single, run)]
     assert hours[0] == pytest.approx(hours[1], rel=0.25)
 
@@ -188,7 +188,7 @@ def test_processes_must_share_a_steps_batches_evenly(
 
 
 class NoHostSynchronisation(TorchDispatchMode):
-    """Fails on every `item`, `float` and `if` of a tensor: they wait for the device."""
+    """Fails on every `item`, `float` and `if` of a tensor, because they wait for the device."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         assert func not in (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.is_nonzero.default), func

@@ -1,4 +1,4 @@
-"""scripts/train_bundled.sh: the order of its commands, that each is valid, and that it goes on where it stopped."""
+"""scripts/train_bundled.sh: the order of its commands, their validity, and that it continues where it stopped."""
 
 from __future__ import annotations
 
@@ -76,5 +76,5 @@ def test_an_interrupted_run_is_resumed(folder: Path) -> None:
     assert status != 0 and found[-1][0] == "train"
     status, found = calls(folder)
     assert status == 0 and "--resume" in found[0] and "train.output=runs/discriminative" in found[0]
-    status, again = calls(folder)  # what has ended is not trained again
+    status, again = calls(folder)  # finished runs are not trained again
     assert status == 0 and [words[0] for words in again] == ["average", "average", "export", "export", "evaluate"]

@@ -33,7 +33,7 @@ def test_errors_are_of_each_best_path_alone(tiny_model: AsrModel, conversation: 
             texts.append(tokenizer.decode(token for token in best if token != BLANK_ID))
             num_repeats, num_blanks = num_repeats + len(path) - len(best), num_blanks + best.count(BLANK_ID)
             num_words += len(texts[-1].split())
-        cut.supervisions = [SimpleNamespace(text=texts[0])]  # so that a chunk's errors are what it makes different
+        cut.supervisions = [SimpleNamespace(text=texts[0])]  # so that only the chunks cause errors
         for (name, _), text in zip(VALIDATION_CHUNKS, texts, strict=True):
             expected[name] += count_errors([texts[0]], [text])
         cuts.append(cut)
