@@ -334,7 +334,7 @@ def test_files_that_are_no_models(tmp_path: Path, files: dict[bool, Punctuation]
     path.write_bytes(b"nothing")
     with pytest.raises(ModelError, match="damaged"):
         Punctuation(path)
-    with pytest.raises(MetadataError, match="no model for punctuation"):
+    with pytest.raises(MetadataError, match="is not a model for punctuation"):
         Punctuation(Path(__file__).parent.parent.parent / "asr" / "models" / "tiny.int8.onnx")
     (tmp_path / "x.pt").write_bytes(b"nothing")
     with pytest.raises(CheckpointError, match="is not a checkpoint"):
