@@ -23,6 +23,8 @@ const $ = (id) => document.getElementById(id);
 const captions = new Captions($("captions"), $("finals"), $("partial"));
 let listening = false;
 let reading = false; // whether the source is a file
+let complete = false; // whether all of the file has been passed to the engine
+let recognized = false; // whether the source has had a final
 let busy = false; // the microphone is being opened, or the last words are awaited
 let again = false; // start again after the last words
 let patience;
@@ -50,6 +52,7 @@ const page = {
   show(events, receivedAt) {
     for (const event of events) captions.show(event, startS);
     if (!events.length) return;
+    recognized ||= events.some(({ type }) => type === "final");
     if (OVERLAY) blankAfterSilence();
     showTools();
     if (reading) return; // pieces of a file are queued
@@ -63,7 +66,7 @@ const page = {
   },
   ended() {
     clearTimeout(patience);
-    page.status(reading ? "Done." : "Stopped.");
+    page.status(!complete ? "Stopped." : recognized ? "Done." : "No speech was recognized.");
     reading = false;
     $("listen").textContent = "Start listening";
     setBusy(false);
@@ -74,6 +77,7 @@ const page = {
   failed(text) {
     page.status("");
     page.showError(text);
+    complete = false;
     stop();
   },
   // Resolves to the token that the user entered, or null.
@@ -137,6 +141,7 @@ function begin(sampleRate) {
   // A file is captioned faster than it plays: later audio begins after its end.
   startS = Math.max(captions.endS, reading ? 0 : (now - beganAt) / 1000);
   latencies = [];
+  complete = recognized = false;
   engine.begin(sampleRate);
   setListening(true);
   keepAwake();
@@ -164,6 +169,7 @@ async function captionFile(file) {
   await feed(samples, engine, () => !listening, (share) => {
     page.status(`Captioning ${file.name}: ${(100 * share).toFixed(0)} %`);
   });
+  complete = listening; // nobody stopped it
   stop();
 }
 
@@ -243,8 +249,10 @@ function save(text, suffix) {
 const actions = {
   listen() {
     if ($("listen").ariaDisabled === "true") return;
-    if (busy) engine.abandon();
-    else if (listening) stop();
+    if (busy) {
+      complete = false;
+      engine.abandon();
+    } else if (listening) stop();
     else start();
   },
   async copy() {

@@ -4,7 +4,8 @@
 //         SPEECH.wav, two utterances, as the microphone; what was sent and saved, and FINALS as SRT, in FOLDER
 //     node server_page.mjs pages PYTHON SPEECH.wav TALK FOLDER
 // overlay: /?overlay with SPEECH.wav as the microphone: what one sees of it, without any key or click; overlay.png
-//         in FOLDER. file: TALK dropped on the page, and then chosen; what was sent and saved in FOLDER
+//         in FOLDER. file: TALK dropped on the page, and then chosen; what was sent and saved in FOLDER, whose
+//         silence.wav is stopped before its end, and then captioned
 //     node server_page.mjs screenshot PYTHON SPEECH.wav PICTURE.png [WIDTH HEIGHT light|dark]
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -219,7 +220,16 @@ async function file(page, url, talk, folder) {
   await writeFile(`${folder}/sent.s16`, Int16Array.from(samples.split(" ")));
   const [download] = await Promise.all([page.waitForEvent("download"), page.keyboard.press("Alt+KeyS")]);
   await download.saveAs(`${folder}/saved.srt`);
-  return { refused, dropped, error, chosen, listen: await text(page, "listen") };
+  const ended = () => page.waitForFunction(() => document.getElementById("listen").textContent === "Start listening");
+  const statuses = [];
+  for (const stopped of [true, false]) {
+    await drop(page, "silence.wav", await readFile(`${folder}/silence.wav`));
+    await page.waitForFunction(() => document.getElementById("listen").textContent === "Stop");
+    if (stopped) await page.keyboard.press("Alt+KeyL");
+    await ended();
+    statuses.push(await text(page, "status"));
+  }
+  return { refused, dropped, error, chosen, statuses, listen: await text(page, "listen") };
 }
 
 async function screenshot(python, wav, picture, width = 900, height = 720, colorScheme = "light") {

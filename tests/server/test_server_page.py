@@ -125,6 +125,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     wav = write_audio(folder / "speech.wav", np.concatenate([audio, np.zeros(24000, np.float32)]))
     stereo = np.repeat(np.stack([2 * audio, 0 * audio], axis=1), 3, axis=0)
     soundfile.write(folder / "talk.wav", np.clip(stereo, -1, 1), 48000)
+    write_audio(folder / "silence.wav", np.zeros(60 * 16000, np.float32))
     return drive("pages", wav, folder / "talk.wav", folder), folder
 
 
@@ -150,6 +151,10 @@ def test_a_file_is_captioned_where_it_is_dropped(pages: tuple[Any, Path]) -> Non
     assert seen["chosen"] == 2 * seen["dropped"] and seen["listen"] == "Start listening"
     first = shifted(final, 0.0)
     assert (folder / "saved.srt").read_text() == srt([first, shifted(final, first.end)])
+
+
+def test_the_page_says_whether_a_file_had_speech(pages: tuple[Any, Path]) -> None:
+    assert pages[0]["file"]["statuses"] == ["Stopped.", "No speech was recognized."]
 
 
 def test_page_files_are_cached_but_revalidated() -> None:
