@@ -117,6 +117,12 @@ def run(args: argparse.Namespace) -> int:
     else:
         words, levels = _train(args) if args.what == "train" else _read(args.arpa)
         pronounced = _pronunciations(words, args)
+    if small := [word for word in words if word not in SPECIAL_WORDS and any(map(str.islower, word))]:
+        print(
+            f"{len(small)} words have small letters, which the bundled models do not write: {first_few(small)}; for "
+            "these models, use text in capitals, or asr lm adapt",
+            file=sys.stderr,
+        )
     data = pack(words, levels, *pronounced)
     if args.what == "train" and (warning := few_words(len(words) - len(SPECIAL_WORDS), str(args.output))):
         print(warning, file=sys.stderr)

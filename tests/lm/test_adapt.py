@@ -93,3 +93,21 @@ def test_words_with_digits_or_signs_are_named(tmp_path: Path, capsys: pytest.Cap
         error = capsys.readouterr().err
         assert named in error and ("digits or signs" in error) == bool(named)
         assert not named or ("40" in error and "CATS," in error)
+
+
+def test_words_in_small_letters_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The bundled models write capitals, and other models small letters: both can be trained, packed and mixed."""
+    for name, text in (("small", "the DOG"), ("capitals", "THE DOG")):
+        (tmp_path / f"{name}.txt").write_text(text + "\n")
+        (tmp_path / f"{name}.arpa").write_text(
+            f"\\data\\\nngram 1=3\n\n\\1-grams:\n-1 </s>\n-1 {text.replace(' ', chr(10) + '-1 ')}\n\n\\end\\\n"
+        )
+        output = ["-o", f"{tmp_path}/{name}.lm"]
+        for command in (["train", f"{tmp_path}/{name}.txt"], ["pack", f"{tmp_path}/{name}.arpa"]):
+            assert main(["lm", *command, *output]) == 0
+            error = capsys.readouterr().err
+            assert ("1 words have small letters, which the bundled models do not write: the;" in error) == (
+                name == "small"
+            ), command
+    assert main(["lm", "mix", f"{tmp_path}/small.lm", f"{tmp_path}/capitals.lm", "-o", f"{tmp_path}/mixed.lm"]) == 0
+    assert "small letters, which the bundled models do not write: the; for these models, use" in capsys.readouterr().err
