@@ -17,12 +17,20 @@ Point = tuple[int | None, float]
 def new_axes(width: float, height: float) -> tuple[Figure, Axes]:
     """A figure of this size in inches that needs no display, and its axes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.colors import TABLEAU_COLORS
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     axes.grid(alpha=0.3)
+    # Ten curves. A later one is narrower, and every second one is dashed, so that equal curves do not hide each other.
+    axes.set_prop_cycle(
+        color=list(TABLEAU_COLORS.values()),
+        linestyle=["-", "--"] * 5,
+        linewidth=[4.5, 3.5, 2.5, 1.5, 1.0] * 2,
+        markersize=[10.0, 8.5, 7.0, 5.5, 4.0] * 2,
+    )
     return figure, axes
 
 

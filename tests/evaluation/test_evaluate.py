@@ -17,6 +17,7 @@ import pytest
 import soundfile
 from lhotse import CutSet, MonoCut, SupervisionSegment
 from lhotse.features.base import Features
+from matplotlib.colors import to_rgb
 from rich.console import Console
 
 from asr.cli import main
@@ -295,6 +296,20 @@ def test_plot_has_the_full_context_at_its_right(tmp_path: Path, monkeypatch: pyt
     assert [label.get_text() for label in axes.get_xticklabels()] == ["80", "160", "640", "full"]
     curves = {str(line.get_label()): line.get_xydata().round(6).tolist() for line in axes.get_lines()}
     assert curves == {"a": [[0, 40], [2, 20], [3, 10]], "b": [[1, 30]]}
+
+
+def test_equal_curves_are_all_visible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Any] = []
+    monkeypatch.setattr(plots, "new_axes", lambda *size: drawn.append(new_axes(*size)) or drawn[-1])
+    curve = [(80, 0.4), (640, 0.2), (None, 0.1)]
+    plots.plot_wer(dict.fromkeys("abcde", curve), tmp_path / "out.png", "title")
+    ((figure, axes),) = drawn
+    axes.get_legend().remove()
+    figure.canvas.draw()
+    pixels = np.asarray(figure.canvas.buffer_rgba())[..., :3].astype(int)
+    for line in axes.get_lines():
+        color = 255 * np.array(to_rgb(line.get_color()))
+        assert (abs(pixels - color) < 40).all(axis=-1).sum() > 100, line.get_label()  # with those of blurred edges
 
 
 def test_decoder_searches_agree_between_checkpoint_and_export(data: Path, checkpoint: Path, tiny_onnx: Path) -> None:
