@@ -216,6 +216,20 @@ def test_the_example_captions_a_file_and_a_pipe(
         assert done.returncode != 0 and not done.stdout and done.stderr
 
 
+def test_java_says_how_the_library_is_found(prefix: Path, tmp_path: Path) -> None:
+    java = Programs("java", tmp_path, prefix)
+    command = [part.replace(str(java.library), "/nowhere") for part in java.example]
+    done = subprocess.run([*command, MODELS[0], str(SAMPLE)], capture_output=True, text=True, env=java.environment)
+    assert done.returncode != 0 and "-Djna.library.path=FOLDER" in done.stderr.splitlines()[0], done.stderr
+
+
+def test_maven_compiles_for_the_stated_version_of_java() -> None:
+    """By properties that every version of its compiler plugin reads; 3.1, of Maven 3.8, does not know "release"."""
+    pom = (FOLDER / "java" / "pom.xml").read_text()
+    assert re.findall(r"<maven\.compiler\.(\w+)>(\d+)<", pom) == [("source", "17"), ("target", "17")]
+    assert "Java 17 or newer" in " ".join((FOLDER / "java" / "README.md").read_text().split())
+
+
 def _lines_of_code(language: str) -> int:
     files = {"rust": ("rust/src/lib.rs", "rust/src/convert.rs"), "go": ("go/*.go",), "java": ("java/src/**/*.java",)}
     paths = [path for pattern in files[language] for path in FOLDER.glob(pattern)]

@@ -110,6 +110,6 @@ def test_the_program_captions_a_pipe(
     for path in (bundled_model(), BUNDLED, bundled_punctuation(), bundled_neural_lm()):
         assert path is not None
         (tmp_path / path.name).symlink_to(path)
-    audio = sample.tobytes()
+    audio = sample.tobytes() + b"\0" * (language == "js")  # a pipe gives Node any number of bytes
     done = subprocess.run(command, input=audio, capture_output=True, env=builder.environment, cwd=tmp_path)
     assert (done.returncode, done.stdout.decode()) == (0, expected), done.stderr.decode()

@@ -50,16 +50,21 @@ interface CLibrary extends Library {
 
     static synchronized CLibrary library() {
       if (library == null) {
-        CLibrary found = Native.load("asr_stream", CLibrary.class);
-        for (String row : USED) {
-          for (String name : row.replace(" ", " " + row.split(" ")[0] + ".").split(" ")) {
-            LAYOUT.put(name, found.asr_layout(name));
-            if (LAYOUT.get(name) < 0) {
-              throw new AsrException(1, "the loaded libasr_stream has no " + name + ": take one of this version");
+        try {
+          CLibrary found = Native.load("asr_stream", CLibrary.class);
+          for (String row : USED) {
+            for (String name : row.replace(" ", " " + row.split(" ")[0] + ".").split(" ")) {
+              LAYOUT.put(name, found.asr_layout(name));
+              if (LAYOUT.get(name) < 0) {
+                throw new AsrException(1, "the loaded libasr_stream has no " + name + ": take one of this version");
+              }
             }
           }
+          library = found;
+        } catch (UnsatisfiedLinkError error) {
+          throw new AsrException(1, "libasr_stream cannot be loaded: install the C library, or name its folder by"
+              + " -Djna.library.path=FOLDER (" + error.getMessage().replaceAll(":?\n", "; ") + ")");
         }
-        library = found;
       }
       return library;
     }
@@ -91,9 +96,7 @@ interface CLibrary extends Library {
   }
 
   /** "" for NULL. */
-  static String string(Pointer text) {
-    return text == null ? "" : text.getString(0, "UTF-8");
-  }
+  static String string(Pointer text) { return text == null ? "" : text.getString(0, "UTF-8"); }
 
   static void check(int status, byte[] error) {
     if (status != 0) throw new AsrException(status, Native.toString(error, StandardCharsets.UTF_8));

@@ -33,9 +33,7 @@ public record Event(Type type, String text, double start, double end, List<Word>
             words(other, "asr_alternative.", ""))), (int) event.getLong(layout("asr_event.num_taken_back")));
   }
 
-  private static String text(Pointer struct, String member) {
-    return CLibrary.string(struct.getPointer(layout(member)));
-  }
+  private static String text(Pointer struct, String name) { return CLibrary.string(struct.getPointer(layout(name))); }
 
   private static List<Word> words(Pointer struct, String prefix, String kind) {
     return list(struct, prefix, kind + "words", "asr_word", word -> new Word(text(word, "asr_word.text"),

@@ -10,9 +10,7 @@ public final class Stream implements AutoCloseable {
   private final CLibrary c = CLibrary.Loaded.library();
   private Pointer handle;
 
-  Stream(Pointer handle) {
-    this.handle = handle;
-  }
+  Stream(Pointer handle) { this.handle = handle; }
 
   public void accept(short[] samples) { check(c.asr_stream_accept_i16(handle, samples, samples.length)); }
 
