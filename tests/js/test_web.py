@@ -14,7 +14,7 @@ import onnx
 import pytest
 from conftest import SAMPLE
 from support.benchmark_module import BENCHMARKS, load_benchmark
-from support.c_build import lock
+from support.c_build import ROOT, lock
 from support.recognition import recognize
 from support.synth import speech, write_audio
 
@@ -236,6 +236,17 @@ def test_the_package_is_measured_beside_python(tones: tuple[Path, Path]) -> None
         rf"python: {figures}node: {figures}node holds \d+ MB at the end\n[012] of 2 utterances have the same words\n"
     )
     assert re.fullmatch(pattern, output), output
+
+
+def test_the_guide_says_how_much_the_page_loads(page: Path) -> None:
+    guide = " ".join((ROOT / "docs" / "guides" / "web.md").read_text().split())
+    (stated,) = re.findall(r"The page loads .*? \(`lm: null`\)", guide)
+    sizes = {path.name: path.stat().st_size / 1e6 for path in page.rglob("*") if path.is_file()}
+    files = ("ort-wasm-simd-threaded.wasm", "language.lm", "model.onnx", "neural.onnx", "punctuation.onnx")
+    total = sum(sizes.values())
+    without = total - sizes["language.lm"] - sizes["neural.onnx"]
+    expected = [total, *(sizes[name] for name in files), without]
+    assert list(map(int, re.findall(r"(\d+) MB", stated))) == [round(size) for size in expected]
 
 
 def test_page_recognizes_as_python_also_without_a_server(tmp_path: Path) -> None:
