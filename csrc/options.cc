@@ -62,6 +62,12 @@ double to_number(const Option& option, const OptionValue& value) {
 
 }  // namespace
 
+std::invalid_argument no_option(std::string_view name) {
+  std::string text = join("there is no option '", name, "'; the options are ");
+  for (const Option& option : kOptions) text += join(&option == kOptions ? "" : ", ", option.name);
+  return std::invalid_argument(text);
+}
+
 Options::Options() : asr_options{} {
   struct_size = sizeof(asr_options);
   for (const Option& option : kOptions) {

@@ -111,11 +111,13 @@ constexpr const Option* find_option(std::string_view name) {  // nullptr if ther
   return index < kNumOptions ? &kOptions[index] : nullptr;
 }
 
+// The error for a name that is not in the table; it lists those that are.
+std::invalid_argument no_option(std::string_view name);
+
 // Does not test a pointer, which GCC's undefined-behavior sanitizer does not accept in a constant.
 constexpr const Option& option(std::string_view name) {
   const std::size_t index = index_of_option(name);
-  return index < kNumOptions ? kOptions[index]
-                             : throw std::invalid_argument("there is no option '" + std::string(name) + "'");
+  return index < kNumOptions ? kOptions[index] : throw no_option(name);
 }
 
 inline constexpr std::int32_t kBeamSize = static_cast<std::int32_t>(option("beam_size").default_value);

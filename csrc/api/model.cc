@@ -202,6 +202,7 @@ void Model::log(bool is_error, const std::string& text) const {
 std::string read_file(const std::string& path) {
   const std::filesystem::path file = std::filesystem::u8path(path);
   std::error_code error;
+  if (std::filesystem::is_directory(file, error)) throw FileError(path + " is a folder; name a file in it");
   if (!std::filesystem::is_regular_file(file, error)) throw FileError("there is no file " + path);
   std::ifstream stream(file, std::ios::binary);
   std::string bytes;

@@ -60,8 +60,9 @@ void set(Options& options, const Option& option, const py::handle& value) {
 Options to_options(const py::kwargs& values) {
   Options options;
   for (const auto& [key, value] : values) {
-    const Option* option = find_option(key.cast<std::string>());
-    if (!option) throw py::type_error("there is no option " + key.cast<std::string>());
+    const std::string name = key.cast<std::string>();
+    const Option* option = find_option(name);
+    if (!option) throw py::type_error(no_option(name).what());
     if (!value.is_none()) set(options, *option, value);
   }
   return options;

@@ -144,7 +144,7 @@ def test_an_option_is_set_by_its_name(library: Any) -> None:
     options, _ = library.options(beam_size="64", search="greedy", second_pass=False, max_utterance_s="7.5")
     assert (options.beam_size, options.search, options.second_pass, options.max_utterance_s) == (64, 0, 0, 7.5)
     for name, value, words in (
-        ("beam_sise", "64", "there is no option 'beam_sise'"),
+        ("beam_sise", "64", "there is no option 'beam_sise'; the options are chunk_ms, left_context_ms, search, "),
         ("beam_size", "64 ", "beam_size is '64 '; it must be a whole number in [1, 1024]"),
         ("search", "best", "search is 'best'; it must be one of greedy, beam, rescore"),
         ("second_pass", "1", "second_pass is '1'; it must be true or false"),
@@ -313,6 +313,7 @@ def test_stream_options_outside_their_range(model: Any, options: dict[str, Any],
         ({"reserved": 1}, INVALID, "reserved is 1"),
         ({"lm_path": BUNDLED, "lm_data": b"x"}, INVALID, "both lm_path and lm_data"),
         ({"lm_path": "/nowhere/x.lm"}, UNREADABLE, "there is no file /nowhere/x.lm"),
+        ({"lm_path": "/tmp"}, UNREADABLE, "/tmp is a folder; name a file in it"),
         ({"lm_data": b"ASRNGRAM", "lm_size": 8}, DAMAGED, "ends within its version"),
         ({"lm_data": b"", "lm_size": 0}, DAMAGED, "the language model is empty"),
         ({"punctuation_path": "x", "punctuation_data": b"x"}, INVALID, "both punctuation_path and punctuation_data"),
