@@ -81,10 +81,11 @@ class Session {
   async finish({ sentAt }) {
     try {
       await this.#run(async () => (await this.#stream?.finish()) ?? [], sentAt);
-    } finally {
-      await this.close();
-      postMessage({ type: "ended", id: this.#id });
+    } catch ({ message }) {
+      postMessage({ type: "failed", id: this.#id, message }); // before `ended`, which is the last message
     }
+    await this.close();
+    postMessage({ type: "ended", id: this.#id });
   }
 
   async close() {
