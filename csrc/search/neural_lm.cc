@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::size_t kNumSpecial = 3;     // blank, unknown, sentence edge: no word is spelled with them
 constexpr std::size_t kMaxContext = 48;    // pieces of the utterance before
+constexpr std::ptrdiff_t kHistory = 6;     // words; sentences that agree in them go on from one node
 constexpr float kEndFloor = -3.5f;         // log-probability of the end: the speaker may only pause
 
 WordPieces read_pieces(const MetadataEntries& entries) {
@@ -82,10 +83,13 @@ SentenceRescoring::SentenceRescoring(const LmFusion& fusion, const NeuralLmMetad
     if (sentence.score() < lowest || nodes_.size() >= kMaxNodes) break;
     Scored scored{fusion.log_probs(before, sentence.words), {}, {}};
     std::int32_t node = root;
-    for (const std::int32_t word : sentence.words) {
+    const auto begin = sentence.words.begin();
+    for (auto word = begin; word != sentence.words.end(); ++word) {
       scored.before.push_back(node);
-      for (const std::int32_t piece : pieces.of(fusion.text(word))) node = child(node, piece);
+      for (const std::int32_t piece : pieces.of(fusion.text(*word))) node = child(node, piece);
       scored.nodes.push_back(node);
+      const auto end = word + 1;
+      node = first_after_.try_emplace({end - std::min(kHistory, end - begin), end}, node).first->second;
     }
     scored.before.push_back(node);
     scored.nodes.push_back(child(node, WordPieces::kSentenceEdge));

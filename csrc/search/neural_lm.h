@@ -1,8 +1,10 @@
 // Rescoring the sentences of a lattice with a neural language model (asr/neural_lm).
 //
-// The model reads word pieces. The sentences share most of their words, so they are evaluated as one tree of pieces, in
-// one run: each node attends only to its ancestors (tree attention, as in Miao et al. 2024, "SpecInfer"). For each word
-// its probability is interpolated with that of the n-grams of the search.
+// The model reads word pieces. The sentences share most of their words, so they are evaluated as one tree of pieces,
+// in one run: each node attends only to its ancestors (tree attention, as in Miao et al. 2024, "SpecInfer"). Sentences
+// that agree in their last words share the nodes that follow, with the history of the better sentence (as in Liu et al.
+// 2014, "Efficient lattice rescoring using recurrent neural network language models"). For each word its probability is
+// interpolated with that of the n-grams of the search.
 #pragma once
 
 #include <cstddef>
@@ -96,6 +98,7 @@ class SentenceRescoring {
   std::vector<Hypothesis> sentences_;
   std::vector<Scored> scored_;
   std::vector<Node> nodes_;
+  std::map<std::vector<std::int32_t>, std::int32_t> first_after_;  // the first node after these words
   PieceTree tree_;
   std::vector<std::size_t> places_;  // of the nodes in the tree
 };

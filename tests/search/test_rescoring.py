@@ -111,6 +111,21 @@ def test_tree_has_each_beginning_once_and_all_sentences() -> None:
         assert descendants == set(range(node, tree.ends[node]))
 
 
+def test_sentences_with_the_same_last_words_share_nodes() -> None:
+    """Eight words, each one piece: after six equal words there is one node to go on from."""
+    six = "| AB AB AB AB AB AB"
+
+    def answer(text: str) -> float:
+        return {f"{six} AB": -9.0, f"{six} ABB": -0.1}.get(text, -0.1 if text.endswith(" AB") else -2.0)
+
+    found, (tree,) = finals(stream(lm_metadata()), [0, 1, 3] * 8 + [0] * 30, answer)
+    assert found == ["AB AB AB AB AB AB ABB AB"]
+    shown = texts(tree)
+    inner = [shown[node].split()[1:] for node, end in enumerate(tree.ends) if end > node + 1]
+    histories = [tuple(words[-6:]) for words in inner if len(words) >= 6]
+    assert len(histories) == len(set(histories)) > 1
+
+
 def test_the_utterance_before_is_read_first() -> None:
     core = stream(lm_metadata())
     found, trees = finals(core, AB + AB, lambda text: -0.4 if text.endswith("ABB") else -0.5)
