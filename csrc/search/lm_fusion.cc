@@ -20,6 +20,26 @@ bool know_phones(const NgramLm* lm, const std::vector<std::string>& phones) {
   return lm && !lm->phones().empty() && !phones.empty();
 }
 
+// Throws std::invalid_argument if no word of `lm` consists of bytes that the tokens write. spellings: of the tokens.
+void require_words(const NgramLm& lm, const std::vector<std::string>& spellings) {
+  std::array<bool, 256> is_written{};
+  for (const std::string& spelling : spellings) {
+    for (const char byte : spelling) is_written[static_cast<std::uint8_t>(byte)] = true;
+  }
+  std::string_view example;
+  for (std::int32_t word = 0; word < static_cast<std::int32_t>(lm.num_words()); ++word) {
+    const std::string_view text = lm.word(word);
+    if (text.empty() || text.front() == '<') continue;  // <s>, </s>, <unk>
+    const auto known = [&](char byte) { return is_written[static_cast<std::uint8_t>(byte)]; };
+    if (std::all_of(text.begin(), text.end(), known)) return;
+    if (example.empty()) example = text;
+  }
+  if (example.empty()) return;
+  throw std::invalid_argument("the recognizer's tokens can spell none of the language model's words, such as '" +
+                              std::string(example) +
+                              "'; train the language model on text in the case and script of the tokens");
+}
+
 }  // namespace
 
 std::shared_ptr<const LmFusion> new_fusion(std::shared_ptr<const NgramLm> lm, const std::vector<std::string>& tokens,
@@ -51,6 +71,7 @@ LmFusion::LmFusion(std::shared_ptr<const NgramLm> lm, const std::vector<std::str
   } else {
     tokens_ = tokens;
     spellings_ = token_texts(tokens);
+    if (lm_) require_words(*lm_, spellings_);
   }
   if (lm_) {
     lexicon_ = &lm_->lexicon(over_phones_);

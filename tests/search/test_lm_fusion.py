@@ -257,3 +257,10 @@ def test_a_pause_costs_no_more_than_speakers_pause() -> None:
     search = CtcPrefixBeamSearch(lm=fusion)
     search.advance(np.log(np.array([[1e-3, 1e-3, 0.997, 1e-3]], np.float32)))
     assert search.hypotheses(finished=True)[0].lm_score == pytest.approx(-0.1 * math.log(10) - 3.5, abs=1e-4)
+
+
+def test_language_model_in_another_case_is_refused(lm: NgramLm) -> None:
+    """The search would propose none of its words."""
+    with pytest.raises(ValueError, match=r"can spell none of the language model's words, such as 'A'.* case"):
+        LmFusion(lm, ["", "\u2581", "a", "b"])
+    LmFusion(lm, ["", "\u2581", "a", "A"])  # one word is enough
