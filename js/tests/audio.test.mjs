@@ -1,4 +1,4 @@
-// WAV files.
+// Tests of WAV files.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
@@ -26,7 +26,7 @@ test("a WAV file that is cut short, or no speech of one channel, is refused", as
   assert.throws(() => readWav(changed(20, 3)), /coding 3; expected 16-bit PCM/);
 });
 
-// A chunk of a RIFF file: after an odd number of bytes there is one that does not count.
+// A chunk of a RIFF file: an odd number of bytes is followed by a padding byte that is not in the length.
 function chunk(name, content) {
   const head = Buffer.alloc(8);
   head.write(name);
@@ -38,7 +38,7 @@ function wav(...chunks) {
   return Buffer.concat([Buffer.from("RIFF\0\0\0\0WAVE"), ...chunks]);
 }
 
-// Of one channel, 8000 Hz and 16 bits; in the extensible form `coding` begins the GUID of the coding, after 24 bytes.
+// A format of one channel, 8000 Hz and 16 bits. In the extensible form, the GUID at byte 24 begins with `coding`.
 function format(coding, extensible) {
   const content = Buffer.alloc(extensible ? 40 : 16);
   content.writeUInt16LE(extensible ? 0xfffe : coding, 0);

@@ -1,6 +1,6 @@
-// Drives the page in headless Chromium and tells, as JSON, what a person would see:
+// Drives the page in headless Chromium and prints the visible state as JSON:
 //
-//     node browser.mjs captions PAGE SPEECH.wav SECONDS FOLDER   with SPEECH.wav as the microphone; its sound in FOLDER
+//     node browser.mjs captions PAGE SPEECH.wav SECONDS FOLDER   with SPEECH.wav as the microphone; its audio in FOLDER
 //     node browser.mjs errors PAGE
 //     node browser.mjs screenshot PAGE SPEECH.wav PICTURE.png
 //
@@ -8,7 +8,7 @@ import { readFile, writeFile } from "node:fs/promises";
 
 import { alert, open, photograph, ready, serve, speaking, text } from "./browsers.mjs";
 
-// Everything that goes to the recognizer is kept, so that another recognizer can hear it too.
+// Keeps all audio that is sent to the recognizer, so that another recognizer can process it too.
 function keepSamples() {
   const post = Worker.prototype.postMessage;
   window.kept = { sampleRate: 0, samples: [] };
@@ -19,7 +19,7 @@ function keepSamples() {
   };
 }
 
-// What the page asks of the microphone is kept.
+// Keeps the constraints that the page requests for the microphone.
 function keepConstraints() {
   const open = MediaDevices.prototype.getUserMedia;
   MediaDevices.prototype.getUserMedia = function (constraints) {
@@ -76,7 +76,7 @@ async function captions(files, wav, seconds, folder) {
     await page.waitForFunction(() => document.getElementById("offline").textContent === "works");
 
     server.stop();
-    await context.addInitScript(refuseSampleRate); // and the recognizer has to resample
+    await context.addInitScript(refuseSampleRate); // the recognizer then has to resample
     await page.reload();
     await ready(page);
     const offline = await listen(page, Number(seconds), `${folder}/offline.f32`);
@@ -87,10 +87,10 @@ async function captions(files, wav, seconds, folder) {
   }
 }
 
-// What the page says in each case of bad luck.
+// The message of the page for each type of failure.
 async function errors(files) {
   const server = await serve(files);
-  const { browser, context } = await open(["--disable-audio-input"]); // whatever this machine has
+  const { browser, context } = await open(["--disable-audio-input"]); // independent of the devices of this machine
   const said = {};
   const failing = async (name, prepare) => {
     const page = await context.newPage();
@@ -132,7 +132,7 @@ async function errors(files) {
       track.dispatchEvent(new Event("ended"));
     });
     said["disconnected"] = await alert(page);
-    await page.waitForFunction(() => document.getElementById("listen").ariaDisabled === "false"); // to start again
+    await page.waitForFunction(() => document.getElementById("listen").ariaDisabled === "false"); // can start again
     return said;
   } finally {
     await browser.close();

@@ -1,4 +1,4 @@
-// What the tests of pages share: headless browsers, Debian's or those that $CHROMIUM and $FIREFOX name.
+// Shared code of the page tests: headless browsers, Debian's or those in $CHROMIUM and $FIREFOX.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
@@ -17,15 +17,15 @@ export async function open(flags, options = {}) {
   });
   const context = await browser.newContext({ viewport: { width: 900, height: 720 }, ...options });
   context.setDefaultTimeout(TIMEOUT);
-  context.on("dialog", (dialog) => dialog.accept()); // the page asks before it is left with text that nobody saved
+  context.on("dialog", (dialog) => dialog.accept()); // confirms leaving with unsaved text
   return { browser, context };
 }
 
-// Its sound needs a sound server, which $PULSE_SERVER names.
+// Audio needs the sound server in $PULSE_SERVER.
 export async function openFirefox() {
   const browser = await firefox.launch({
     channel: "moz-firefox", executablePath: process.env.FIREFOX ?? "/usr/bin/firefox-esr", timeout: TIMEOUT,
-    firefoxUserPrefs: { // sound without a click, the microphone without a question
+    firefoxUserPrefs: { // audio without a click, the microphone without a prompt
       "media.autoplay.default": 0, "media.navigator.permission.disabled": true,
     },
   });
@@ -34,7 +34,7 @@ export async function openFirefox() {
   return { browser, context };
 }
 
-// A web server of files, as docs/guides/web.md names it.
+// The file server of docs/guides/web.md.
 export async function serve(folder) {
   const server = spawn("python3", ["-u", "-m", "http.server", "0", "--bind", "127.0.0.1", "--directory", folder], {
     stdio: ["ignore", "pipe", "ignore"],
@@ -43,12 +43,12 @@ export async function serve(folder) {
   return { url: `http://localhost:${/port (\d+)/.exec(line)[1]}/`, stop: () => server.kill() };
 }
 
-// Chromium's flags for WAV as the microphone.
+// Chromium's flags for the file `wav` as the microphone.
 export const speaking = (wav) => [
   "--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream", `--use-file-for-fake-audio-capture=${wav}`,
 ];
 
-// A folder with speech.wav: `wav`, 16 kHz mono, and 1.5 s of silence, which ends an utterance.
+// A folder with speech.wav: `wav` (16 kHz, mono) and 1.5 s of silence, which ends an utterance.
 async function speechWithPause(wav) {
   const folder = await mkdtemp(join(tmpdir(), "asr-stream-"));
   const withPause = Buffer.concat([await readFile(wav), Buffer.alloc(48000)]);
@@ -60,7 +60,7 @@ async function speechWithPause(wav) {
 
 export const text = (page, id) => page.locator(`#${id}`).textContent();
 
-// Until one may start; an error instead is thrown.
+// Waits until listening can start; throws the error if the page shows one.
 export async function ready(page) {
   await page.waitForFunction(
     () => !document.getElementById("listen").disabled || document.getElementById("error").textContent,
@@ -68,7 +68,7 @@ export async function ready(page) {
   if (await page.locator("#listen").isDisabled()) throw new Error(`the page says: ${await text(page, "error")}`);
 }
 
-// A picture of the page when something is final and something else still partial; `wav` is heard again and again.
+// Takes a picture of the page when it shows finals and a partial; `wav` is played repeatedly.
 export async function photograph(url, wav, picture, options) {
   const folder = await speechWithPause(wav);
   const { browser, context } = await open(speaking(`${folder}/speech.wav`), options);
@@ -87,7 +87,7 @@ export async function photograph(url, wav, picture, options) {
   }
 }
 
-// What the page says that is amiss, when it says so.
+// Waits for an error message of the page and returns it.
 export async function alert(page) {
   await page.waitForFunction(() => document.getElementById("error").textContent);
   return text(page, "error");

@@ -1,4 +1,4 @@
-// The package as an application meets it, over the bundled model and recording: `npm test`.
+// Tests the package as an application uses it, with the bundled model and recording: `npm test`.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
@@ -46,7 +46,7 @@ test("events depend on the audio, not on how it is cut, nor on its number format
     assert.deepEqual(await recognize(round % 2 ? samples : floats, { cuts }), expected);
   }
   const stream = recognizer.stream();
-  const block = new Float32Array(1000); // which is used again and again, as an audio callback does
+  const block = new Float32Array(1000); // reused for each block, as in an audio callback
   const pending = [];
   for (let begin = 0; begin < floats.length; begin += block.length) {
     const piece = floats.subarray(begin, begin + block.length);
@@ -115,7 +115,7 @@ test("formatted text has small letters, masked words are stars, and raw text is 
 });
 
 test("a name behind a title begins with a capital", async () => {
-  const options = { phrases: ["mister kidder"], unknownCost: 100, punctuation: PUNCTUATION }; // whatever is spoken
+  const options = { phrases: ["mister kidder"], unknownCost: 100, punctuation: PUNCTUATION }; // matches any speech
   const by = await Recognizer.load({ model, ...options });
   const { raw, text } = (await recognize(samples, { by })).at(-1);
   await by.close();
@@ -129,7 +129,7 @@ test("every option of the core is one of the recognizer, under its name in JavaS
   assert.ok(Object.keys(options).length > 15);
   const types = await readFile(new URL("../src/index.d.ts", import.meta.url), "utf8");
   for (const key of Object.keys(options)) {
-    const wrong = { model, [key]: {} }; // of no type that an option has
+    const wrong = { model, [key]: {} }; // no option has this type
     await assert.rejects(Recognizer.load(wrong), new RegExp(`^RangeError: ${key} is of another type; it must be `));
     assert.match(types, new RegExp(`^  ${key}\\?: `, "m"));
   }
@@ -148,7 +148,7 @@ test("an utterance is ended and options are changed within a stream", async () =
   assert.match(alone.text, /\*\*\*/);
   await variant.close();
   await assert.rejects(recognizer.withOptions({ lm: LM }), /share lm/);
-  assert.equal((await recognize(samples)).at(-1).text, whole.text); // the variant has closed what is its own
+  assert.equal((await recognize(samples)).at(-1).text, whole.text); // the variant closed only its own resources
 });
 
 test("what is amiss is said where it was written", async () => {
@@ -195,7 +195,7 @@ test("a language model that is cut short is refused, wherever it is cut", async 
 });
 
 test("a model with damaged metadata is refused by the name of the key", async () => {
-  // A key or value in the file's protocol buffers: tag, length, text.
+  // The position of a key or value in the file's protocol buffers: tag, length, text.
   const where = (text) => {
     const key = Buffer.from([10, text.length, ...Buffer.from(text)]), value = Buffer.from([18, ...key.subarray(1)]);
     const file = Buffer.from(model.buffer);
@@ -209,7 +209,7 @@ test("a model with damaged metadata is refused by the name of the key", async ()
   ];
   for (const [before, after, message] of changes) {
     const changed = model.slice();
-    changed.set(Buffer.from("no_check"), where("checksum"));  // which would find any change
+    changed.set(Buffer.from("no_check"), where("checksum"));  // otherwise the checksum detects any change
     changed.set(Buffer.from(after), where(before));
     await assert.rejects(Recognizer.load({ model: changed }), (error) => {
       return error instanceof ModelError && message.test(error.message);
@@ -219,7 +219,7 @@ test("a model with damaged metadata is refused by the name of the key", async ()
   await assert.rejects(Recognizer.load({ model: noise }), ModelError);
 });
 
-// An ONNX Runtime whose runs fail from a certain one on.
+// An ONNX Runtime whose runs fail after a given number of runs.
 function unreliable(ort) {
   const state = { left: Infinity };
   const create = async (...args) => {

@@ -1,11 +1,11 @@
-// Drives the page of `asr-stream serve` in headless Chromium and tells, as JSON, what a person would see:
+// Drives the page of `asr-stream serve` in headless Chromium and prints the visible state as JSON:
 //
 //     node server_page.mjs live PYTHON SPEECH.wav FINALS.json FOLDER
-//         SPEECH.wav, two utterances, as the microphone; what was sent and saved, and FINALS as SRT, in FOLDER
+//         SPEECH.wav, two utterances, is the microphone; sent audio, saved files, and FINALS as SRT are in FOLDER
 //     node server_page.mjs pages PYTHON SPEECH.wav TALK FOLDER
-// overlay: /?overlay with SPEECH.wav as the microphone: what one sees of it, without any key or click; overlay.png
-//         in FOLDER. file: TALK dropped on the page, and then chosen; what was sent and saved in FOLDER, whose
-//         silence.wav is stopped before its end, and then captioned
+//         overlay: /?overlay with SPEECH.wav as the microphone, without any key or click; overlay.png is
+//         in FOLDER. file: TALK is dropped on the page, and then chosen; sent audio and saved files are in FOLDER.
+//         silence.wav of FOLDER is stopped before its end, and then captioned
 //     node server_page.mjs screenshot PYTHON SPEECH.wav PICTURE.png [WIDTH HEIGHT light|dark]
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -36,7 +36,7 @@ async function stop(server) {
 
 const QUICK = ["--search", "greedy", "--no-second-pass"];
 
-// What goes to the server, of each connection, so that another recognizer can hear it too.
+// Keeps the audio sent to the server on each connection, so that another recognizer can process it too.
 function keepSamples() {
   const send = WebSocket.prototype.send;
   window.kept = new Map();
@@ -47,7 +47,7 @@ function keepSamples() {
   };
 }
 
-// How the partial stood there: [stable words, all of it].
+// Keeps each version of the partial: [stable words, whole text].
 function keepPartials() {
   window.partials = [];
   new MutationObserver(() => {
@@ -57,7 +57,7 @@ function keepPartials() {
   }).observe(document, { subtree: true, childList: true });
 }
 
-// What moved by itself. New lines of the captions push what follows them.
+// Keeps the elements that moved by themselves. New lines of the captions move the elements after them.
 function watchLayout() {
   window.moved = [];
   new PerformanceObserver((list) => {
@@ -92,7 +92,7 @@ async function live(python, wav, finalsFile, folder) {
     await giveToken(page, TOKEN);
     await ready(page);
 
-    // The server ends in the middle of the second utterance, with a final of what it has, and comes back.
+    // The server stops in the middle of the second utterance, with a final of the audio so far, and is started again.
     await page.keyboard.press("Alt+KeyL");
     await page.waitForFunction(() => document.querySelectorAll("#finals li").length === 1 &&
       document.getElementById("partial").textContent);
@@ -111,7 +111,7 @@ async function live(python, wav, finalsFile, folder) {
 
     await page.keyboard.press("Alt+KeyL");
     await page.waitForFunction(() => document.getElementById("status").textContent === "Stopped.");
-    // As text: Playwright is slow with long lists.
+    // The samples are sent as text, because Playwright is slow with long lists.
     const connections = await page.evaluate(() => [...window.kept.values()].map((samples) => samples.join(" ")));
     for (const [i, samples] of connections.entries()) {
       await writeFile(`${folder}/${i}.s16`, Int16Array.from(samples.split(" ")));
@@ -130,7 +130,7 @@ async function live(python, wav, finalsFile, folder) {
       JSON.parse(await readFile(finalsFile, "utf8")));
     await writeFile(`${folder}/finals.srt`, srt);
 
-    // Another microphone is chosen while one is open; it is remembered.
+    // Another microphone is chosen while one is open; the page remembers it.
     await page.keyboard.press("Alt+KeyL");
     const connected = (count) => page.waitForFunction((count) => window.kept.size === count, count);
     await connected(3);
@@ -141,7 +141,7 @@ async function live(python, wav, finalsFile, folder) {
       () => localStorage.getItem("device") === document.getElementById("device").value,
     );
 
-    // The server ends again, and this time for good: one may choose not to wait for it.
+    // The server stops again and is not restarted; the user can choose not to wait for it.
     await server.stop();
     await page.keyboard.press("Alt+KeyL");
     await page.waitForFunction(() => document.getElementById("listen").textContent === "Do not wait");

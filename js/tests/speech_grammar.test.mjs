@@ -1,4 +1,4 @@
-// Grammars of SpeechRecognition: which phrases they have, and which words of a sentence belong to them.
+// Tests the grammars of SpeechRecognition: their phrases, and the words of a sentence that match them.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 

@@ -2,8 +2,8 @@
 //
 //     node speech_recognition.mjs chromium|firefox FOLDER demos|order
 //
-// FOLDER: the page (js/page), the files of demos/, and recordings: color.wav, other.wav, talk.wav, off.wav. The audio
-// of each stream is written there: dictation.0.f32, ... Firefox hears the monitor of a sink of $PULSE_SERVER.
+// FOLDER has the page (js/page), files of demos/, and recordings: color.wav, other.wav, talk.wav, off.wav. The audio
+// of each stream is written there: dictation.0.f32, ... Firefox records the monitor of a sink of $PULSE_SERVER.
 import { spawn } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 
@@ -50,7 +50,7 @@ async function demos(context, url) {
   const dictation = await opened(context, `${url}dictation.html`);
   await dictation.page.addScriptTag({ type: "module", url: "record.js" });
   await dictation.page.getByText("Ready.").waitFor();
-  for (const number of [1, 2]) { // the second time stopped after the first sentence
+  for (const number of [1, 2]) { // the second session is stopped after the first sentence
     await dictation.page.click("#button");
     await starts(dictation.page, number);
     if (name === "firefox") spawn("paplay", ["-d", "speaker", `${folder}/talk.wav`], { stdio: "ignore" });
@@ -70,7 +70,7 @@ async function demos(context, url) {
   return found;
 }
 
-// Before the models are loaded. Each value is the events of a session, or the name of an error.
+// Tests before the models are loaded. Each value is the events of a session, or the name of an error.
 async function loading() {
   const found = {};
   const tags = { langs: ["en-US"], processLocally: true };
@@ -148,7 +148,7 @@ async function silence() {
   twice.start();
   found.refusals = [thrown(() => twice.start())];
   twice.abort();
-  found.refusals.push(thrown(() => twice.start())); // its end has not come
+  found.refusals.push(thrown(() => twice.start())); // its end event has not come yet
   const video = document.createElement("canvas").captureStream().getVideoTracks()[0];
   const ended = (await recording(null)).getAudioTracks()[0];
   ended.stop();
@@ -180,10 +180,10 @@ async function sound() {
   found.states = tracks.map(({ readyState }) => readyState);
   let stream;
   navigator.mediaDevices.getUserMedia = async () => (stream = await microphone("off.wav"));
-  // The page lets go before the first words are recognized.
+  // The page stops before the first words are recognized.
   found.pushToTalk = await session({ continuous: true },
     (recognition, type) => type === "soundstart" && setTimeout(() => recognition.stop(), 600));
-  // All is said before the worker begins.
+  // The speech ends before the worker begins.
   found.busy = await session({}, (recognition, type) => type === null && holdFor(5000));
   found.lost = await session({ continuous: true, interimResults: true }, (recognition, type) =>
     type === "result" && stream.getAudioTracks()[0].dispatchEvent(new Event("ended")));

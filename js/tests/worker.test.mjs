@@ -1,4 +1,4 @@
-// The worker of background.js, with this thread in the place of the page: `npm test`.
+// Tests the worker of background.js, with this thread instead of the page: `npm test`.
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";

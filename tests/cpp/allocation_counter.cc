@@ -1,4 +1,4 @@
-// In a file of its own: inlined, a replaced operator looks to compilers like a mismatch of new and free.
+// In a separate file: if a replaced operator is inlined, compilers warn of a mismatch of new and free.
 #include "allocation_counter.h"
 
 #include <atomic>

@@ -3,5 +3,5 @@
 
 long num_allocations();
 
-// The next allocation of this thread.
+// Makes the next allocation of this thread fail.
 void fail_next_allocation();

@@ -37,8 +37,8 @@ std::vector<float> random_log_probs(int num_frames, int vocab_size, unsigned see
 
 struct Best {
   double prob = 0.0;           // sum over all alignments
-  double best_path = 0.0;      // of the likeliest alignment
-  std::vector<int> alignment;  // the likeliest
+  double best_path = 0.0;      // of the most likely alignment
+  std::vector<int> alignment;  // the most likely one
 };
 
 std::map<Tokens, Best> brute_force(const std::vector<float>& rows, int num_frames, int vocab_size) {
@@ -110,7 +110,7 @@ TEST(CtcPrefixBeamSearch, EqualsTheSumOverAllAlignments) {
   }
 }
 
-// The promise behind max_tokens_per_frame = 0.
+// max_tokens_per_frame = 0 prunes only tokens that cannot be in the result.
 TEST(CtcPrefixBeamSearch, PruningTokensLosesNothing) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     const int vocab_size = 40, num_frames = 60;
@@ -126,7 +126,7 @@ TEST(CtcPrefixBeamSearch, PruningTokensLosesNothing) {
   }
 }
 
-// On every machine alike: an earlier hypothesis goes before a later one, and a lower token before a higher one.
+// The same on every machine: an earlier hypothesis is before a later one, and a lower token before a higher one.
 TEST(CtcPrefixBeamSearch, TiesAreBroken) {
   const std::vector<float> rows(2 * 8, std::log(0.125f));
   CtcPrefixBeamSearch search({2, 0});
@@ -136,10 +136,10 @@ TEST(CtcPrefixBeamSearch, TiesAreBroken) {
     return std::pair(found.at(0).tokens, found.at(1).tokens);
   };
   EXPECT_EQ(best(), std::pair(Tokens{}, Tokens{1}));
-  EXPECT_EQ(best(), std::pair(Tokens{1}, Tokens{}));  // which has three paths; 2, 3 and others have one each, too
-  search = CtcPrefixBeamSearch({2, 1});  // one token is chosen of all
+  EXPECT_EQ(best(), std::pair(Tokens{1}, Tokens{}));  // {1} has three paths; 2, 3 and others have one each
+  search = CtcPrefixBeamSearch({2, 1});  // one of all tokens is chosen
   EXPECT_EQ(best(), std::pair(Tokens{}, Tokens{1}));
-  search = CtcPrefixBeamSearch({4, 2});  // two are: 3, and of 1 and 2 the lower
+  search = CtcPrefixBeamSearch({4, 2});  // two tokens are chosen: 3, and the lower of 1 and 2
   const std::vector<float> row{std::log(0.05f), std::log(0.2f), std::log(0.2f), std::log(0.55f)};
   search.advance(row.data(), 1, 4);
   const auto found = search.hypotheses(4);
@@ -173,7 +173,7 @@ TEST(CtcSearch, CutsDoNotMatter) {
   expect_cuts_do_not_matter(CtcGreedySearch(), CtcGreedySearch());
 }
 
-// Certain of each token: 1, blank, 1, 1, blank, 1, blank is "one one one".
+// Each token is nearly certain: 1, blank, 1, 1, blank, 1, blank is "one one one".
 TEST(CtcSearch, RepeatsSurvive) {
   std::vector<float> rows;
   for (const int token : {1, 0, 1, 1, 0, 1, 0}) {
@@ -188,7 +188,7 @@ TEST(CtcSearch, RepeatsSurvive) {
     for (const float confidence : best.confidences) EXPECT_NEAR(confidence, std::exp(-0.01), 1e-6);
     EXPECT_EQ(search.num_trailing_blanks(), 1);
     EXPECT_EQ(search.num_frames(), 7);
-    // A new utterance: the frames go on, the tokens do not.
+    // In a new utterance the frame numbers continue and the tokens begin again.
     search.reset();
     EXPECT_TRUE(search.hypotheses()[0].tokens.empty());
     EXPECT_EQ(search.num_trailing_blanks(), 0);
@@ -267,7 +267,7 @@ TEST(CtcPrefixBeamSearch, MemoryIsThatOfTheHypotheses) {
       num_tokens += hypothesis.tokens.size();
     }
     EXPECT_EQ(search.num_prefixes(), prefixes.size());
-    EXPECT_LE(search.num_histories(), 2 * num_tokens);  // one for each kind of alignment
+    EXPECT_LE(search.num_histories(), 2 * num_tokens);  // one for each type of alignment
     search.reset();
     EXPECT_EQ(search.num_prefixes(), 0u);
     EXPECT_EQ(search.num_histories(), 0u);
@@ -278,7 +278,7 @@ TEST(CtcPhraseSearch, AFrameOfALongListIsNoMoreWork) {
   const std::vector<std::string> tokens = {"<blk>", "\xE2\x96\x81", "A", "B", "C", "D", "E", "F", "G", "H"};
   const auto vocab_size = static_cast<int>(tokens.size());
   std::string list;
-  for (int phrase = 0; phrase < 1 << 15; ++phrase) {  // all of five letters
+  for (int phrase = 0; phrase < 1 << 15; ++phrase) {  // each phrase has five letters
     for (int shift = 0; shift < 15; shift += 3) list += static_cast<char>('A' + (phrase >> shift) % 8);
     list += '\n';
   }

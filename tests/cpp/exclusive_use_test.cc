@@ -11,7 +11,7 @@ TEST(ExclusiveUse, RefusesTheSecondUntilTheFirstLeaves) {
     const ExclusiveUse::Scope scope(use, "Thing");
     EXPECT_FALSE(use.try_enter());
     EXPECT_THROW(ExclusiveUse::Scope(use, "Thing"), std::runtime_error);
-    EXPECT_FALSE(use.try_enter());  // a refused scope does not let the first one go
+    EXPECT_FALSE(use.try_enter());  // a refused scope does not release the first one
   }
   EXPECT_TRUE(use.try_enter());
   use.leave();

@@ -150,7 +150,7 @@ TEST(Fbank, PositionsGoPast32Bits) {
     fbank.get_frames(fbank.num_frames_ready() - 20, 20, features.data());
     return features;
   };
-  Fbank silent(FbankOptions{});  // what is taken for silence is that
+  Fbank silent(FbankOptions{});  // audio that is treated as silence has the features of silence
   const std::vector<float> zeros(1600, 0.0f);
   silent.accept_waveform(zeros.data(), zeros.size());
   EXPECT_EQ(silent.num_frames_ready(), Fbank(FbankOptions{}, 1600).num_frames_ready());

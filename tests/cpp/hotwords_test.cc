@@ -1,4 +1,4 @@
-// Hotwords and closed phrases against their definitions, by brute force.
+// Compares hotwords and closed phrases with their definitions, by brute force.
 #include "search/hotwords.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ std::string message(const std::function<void()>& action) {
   return "";
 }
 
-// What `text` gains, by looking for every hotword at every border.
+// The score that hotwords add to `text`: looks for every hotword at every word boundary.
 float gain(const std::string& text, const std::map<std::string, float>& boosts) {
   const std::string spaced = " " + text + " ";
   float sum = 0.0f;
@@ -100,19 +100,19 @@ TEST(Hotwords, LettersGainAsTheyComeAndLoseItWhereTheyTurnElsewhere) {
     for (const std::int32_t token : tokens) path = fusion.advance(path, token);
     return path.score();
   };
-  EXPECT_FLOAT_EQ(score({3}), 2.0f);              // A, which may become either
+  EXPECT_FLOAT_EQ(score({3}), 2.0f);              // A, which may become ABBA or AC
   EXPECT_FLOAT_EQ(score({3, 4}), 2.0f);           // AB
   EXPECT_FLOAT_EQ(score({3, 4, 4, 3}), 4.0f);     // ABBA
   EXPECT_FLOAT_EQ(score({3, 4, 4, 3, 3}), 0.0f);  // ABBAA
-  EXPECT_FLOAT_EQ(score({3, 4, 4, 3, 2}), 4.0f);  // ABBA, for good
-  EXPECT_FLOAT_EQ(score({4, 3, 4}), 0.0f);        // BAB: no word begins within a word
-  EXPECT_FLOAT_EQ(score({3, 5, 2}), 4.0f);        // AC, and AC may come
+  EXPECT_FLOAT_EQ(score({3, 4, 4, 3, 2}), 4.0f);  // ABBA, which cannot change
+  EXPECT_FLOAT_EQ(score({4, 3, 4}), 0.0f);        // BAB: a hotword does not begin within a word
+  EXPECT_FLOAT_EQ(score({3, 5, 2}), 4.0f);        // AC, and AC may follow
   EXPECT_FLOAT_EQ(score({3, 5, 2, 3, 5, 2, 3, 5}), 8.0f + 8.0f);  // AC AC, and again from its second word
   EXPECT_FLOAT_EQ(score({3, 5, 2, 4}), 0.0f);
 }
 
 TEST(Hotwords, AWordThatTheModelNeverPrefersIsFoundAndGivenBackInTime) {
-  // "A" is likelier than "B" in every frame; blanks between.
+  // "A" is more likely than "B" in every frame, with blanks between the frames.
   std::vector<float> log_probs;
   for (int t = 0; t < 8; ++t) {
     const float spoken[] = {0.01f, 0.001f, 0.001f, 0.7f, 0.27f, 0.017f, 0.001f};
@@ -175,7 +175,7 @@ Brute best_of_all(const std::vector<float>& log_probs, std::size_t num_frames, c
     }
     if (score <= best.score || text.find("<") != std::string::npos) continue;
     for (std::size_t at; (at = text.find("\xE2\x96\x81")) != std::string::npos;) text.replace(at, 3, " ");
-    if (text.find("  ") != std::string::npos) continue;  // no border twice
+    if (text.find("  ") != std::string::npos) continue;  // no two word boundaries in a row
     std::string left = (text.empty() || text[0] == ' ') ? text : " " + text;
     if (!left.empty() && left.back() == ' ') left.pop_back();
     const std::string whole = left;
@@ -199,7 +199,7 @@ TEST(CtcPhraseSearch, FindsTheBestOfAllAlignmentsOfWholePhrases) {
   std::mt19937 random(3);
   int spoken = 0;
   for (const auto& tokens : {letters, pieces}) {
-    // So dear that [unk] never wins.
+    // The cost is so high that [unk] never has the best score.
     const auto list = std::make_shared<const Phrases>("A\nab\nAB  A\nABC AB\nA\n[unk]", tokens, 100.0f);
     for (int i = 0; i < 40; ++i) {
       const std::size_t num_frames = 1 + random() % 6;
@@ -250,18 +250,18 @@ TEST(CtcPhraseSearch, WhatIsInNoPhraseIsUnknown) {
   EXPECT_EQ(recognize(list, "CAB A AB"), "CAB A AB");
   EXPECT_EQ(recognize(list, "B A B AB"), "B A B AB");  // letters that are spelled out
   EXPECT_EQ(recognize(list, "CCCC"), "[unk]");
-  EXPECT_EQ(recognize(list, "CBC BBB CCB"), "[unk]");  // however many words
+  EXPECT_EQ(recognize(list, "CBC BBB CCB"), "[unk]");  // one [unk] for any number of words
   EXPECT_EQ(recognize(list, "AB CCC AB"), "AB [unk] AB");
   EXPECT_EQ(recognize(list, "ABCCC"), "[unk]");  // no phrase within a word
   EXPECT_EQ(recognize(list, "CAB"), "[unk]");    // half a phrase
   EXPECT_EQ(recognize(list, "CAB", false), "CAB");
   EXPECT_EQ(recognize(list, "CAB A AB CAB", false), "CAB A AB CAB");
   EXPECT_EQ(recognize(list, "AB ", false), "AB");
-  EXPECT_EQ(recognize(list, "C", false), "");  // of a word under way, nothing
+  EXPECT_EQ(recognize(list, "C", false), "");  // nothing for an incomplete word
   EXPECT_EQ(recognize(list, ""), "");
 }
 
-// A token that lasts for several frames counts once, and blanks not at all.
+// A token of several frames counts once, and blanks do not count.
 TEST(CtcPhraseSearch, WhatIsUnknownCostsForEachOfItsTokens) {
   const std::vector<std::string> tokens{"", "\xE2\x96\x81", "A", "B", "C"};
   const auto list = std::make_shared<const Phrases>("A", tokens, 2.0f);

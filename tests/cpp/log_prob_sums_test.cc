@@ -12,7 +12,7 @@
 namespace asr_stream {
 namespace {
 
-// Of log-probabilities.
+// Scales log-probabilities so that the probabilities add up to 1.
 std::vector<float> normalized(std::vector<float> row) {
   double total = 0.0;
   for (const float value : row) total += std::exp(value);
@@ -71,7 +71,7 @@ TEST(LogProbSums, AddsOtherPassesToTheTokensOfTheFirst) {
   const std::vector<float> mean = sums.mean(0, 2);
   EXPECT_EQ(std::max_element(mean.begin(), mean.end()) - mean.begin(), 0);
   EXPECT_NEAR(mean[1] - mean[0], (std::log(0.4f) - 12.0f) / 2 - std::log(0.5f), 1e-4);
-  // The second pass alone finds 999 likely: its probability is part of the rest.
+  // Token 999 is likely only in the second pass, so its probability is part of the rest.
   const float share = std::log((0.4f + 743 * std::exp(-12.0f)) / 744);
   EXPECT_NEAR(mean[999] - mean[0], (-12.0f + share) / 2 - std::log(0.5f), 1e-4);
 }

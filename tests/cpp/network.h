@@ -1,4 +1,4 @@
-// A network for tests: "A" where it is loud, "B" where it is less so, and nothing in silence.
+// A network for tests: "A" for loud audio, "B" for less loud audio, and nothing in silence.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ inline std::shared_ptr<SegmentOptions> network_options(
   return result;
 }
 
-// Answers `work` of a Segment or a Stream.
+// Computes the outputs for `work` of a Segment or a Stream.
 template <typename Owner>
 void run_network(Owner& owner, const Work& work) {
   if (const auto* step = std::get_if<EncoderStep>(&work)) {
@@ -42,7 +42,7 @@ void run_network(Owner& owner, const Work& work) {
   }
 }
 
-// Noise: 1 s loud, 0.5 s less so, 2 s of silence, again and again; of a sample rate.
+// Repeats 1 s of loud noise, 0.5 s of less loud noise and 2 s of silence, at a sample rate.
 inline std::vector<float> utterances(std::size_t count, std::size_t sample_rate = 16000) {
   std::mt19937 generator(1);
   std::uniform_real_distribution<float> noise(-1.0f, 1.0f);

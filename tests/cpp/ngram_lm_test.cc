@@ -1,4 +1,4 @@
-// The language model's file from the byte up: what it says, and that no damage to it is read past its end.
+// The file of the language model, byte by byte: its values, and that a damaged file is never read past its end.
 #include "search/ngram_lm.h"
 
 #include <gtest/gtest.h>
@@ -138,10 +138,10 @@ TEST(LookAhead, OfAWordWithManyPronunciationsTheFirstCount) {
   EXPECT_EQ(begin_with("z"), 1u);
 }
 
-constexpr std::uint32_t kManyWords = 40, kFirstWord = 3;  // behind the marks
+constexpr std::uint32_t kManyWords = 40, kFirstWord = 3;  // after the special tokens
 const std::vector<std::string> kPhones{"P", "T", "K"};
 
-// Words of one to three phones, several of them alike, with bigrams at random.
+// Words of one to three phones, several of them with equal phones, and random bigrams.
 std::vector<std::uint8_t> random_file(std::mt19937& random) {
   std::string text = "</s>\n<s>\n<unk>";
   for (std::uint32_t i = kFirstWord; i < kManyWords; ++i) text += "\nW" + std::to_string(10 + i);
@@ -192,7 +192,7 @@ std::vector<std::shared_ptr<const NgramLm>> random_lms(std::mt19937& random, int
   return lms;
 }
 
-// What a thread remembers of one model is not taken for another's.
+// The values that a thread caches for one model are not used for another.
 TEST(LookAhead, FindsTheLikeliestContinuationOfEachBeginning) {
   std::mt19937 random(6);
   const auto lms = random_lms(random, 3);
@@ -226,7 +226,7 @@ TEST(LookAhead, ReportsThatItsMemoryIsRefused) {
   const auto lm = random_lms(random, 1).front();
   const LookAhead& look_ahead = *lm->look_ahead(true);
   const std::int32_t child = lm->lexicon(true).first_child(Lexicon::kRoot);
-  std::thread([&] {  // a thread that remembers nothing yet
+  std::thread([&] {  // a thread with an empty cache
     fail_next_allocation();
     EXPECT_THROW(look_ahead.begin(kFirstWord, child), std::bad_alloc);
   }).join();
@@ -264,7 +264,7 @@ TEST(LmFusion, NoExtensionScoresMoreThanItsBound) {
       path = next;
     }
     EXPECT_GT(num_exact, 1000);
-    EXPECT_NEAR(least_room, 0.0f, 1e-4f);  // where a word goes on and its likeliest continuation is the same
+    EXPECT_NEAR(least_room, 0.0f, 1e-4f);  // where a word continues and its most likely continuation stays the same
   }
 }
 
@@ -280,8 +280,8 @@ TEST(LmFusion, AfterAPauseTheFirstWordCountsInTheLikelierOfTwoContexts) {
   };
   EXPECT_NEAR(after_pause({2, 3, 1}).score(), -0.25f, 1e-5f);               // "<s> A AB", not "<s> AB"
   EXPECT_NEAR(after_pause({2, 1}).score(), -0.5f, 1e-5f);                   // "<s> A", not "<s> A A"
-  EXPECT_NEAR(after_pause({2, 1, 2, 3, 1}).score(), -0.5f - 0.25f, 1e-5f);  // which the next word goes on from
-  EXPECT_NEAR(after_pause({2, 1, 2, 1}).score(), -0.5f - 1.8f, 1e-5f);      // and begins no sentence
+  EXPECT_NEAR(after_pause({2, 1, 2, 3, 1}).score(), -0.5f - 0.25f, 1e-5f);  // the next word continues from this context
+  EXPECT_NEAR(after_pause({2, 1, 2, 1}).score(), -0.5f - 1.8f, 1e-5f);      // and does not begin a sentence
   EXPECT_FALSE(after_pause({2, 1}).same_future(after_pause({1})));
 }
 

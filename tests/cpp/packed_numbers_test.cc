@@ -1,4 +1,4 @@
-// Packed tables against plain ones.
+// Compares packed tables with plain ones.
 #include "search/packed_numbers.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ TEST(PackedNumbers, LowerBoundIsThatOfTheStandardLibrary) {
 
 TEST(PackedRanges, FollowOneAnotherWhateverTheirLengths) {
   std::mt19937 random(5);
-  for (const std::uint32_t share_of_long : {0u, 5u, 50u}) {  // per cent
+  for (const std::uint32_t share_of_long : {0u, 5u, 50u}) {  // percent
     PackedRanges ranges;
     std::vector<std::uint32_t> ends{0};
     for (int i = 0; i < 1003; ++i) {

@@ -11,7 +11,7 @@ namespace {
 Hypothesis sentence(std::vector<std::int32_t> words, double score) {
   Hypothesis result;
   result.words = std::move(words);
-  result.log_prob = score - 3.0;  // the parts of a score count alike
+  result.log_prob = score - 3.0;  // all parts of a score have the same weight
   result.lm_score = 2.0;
   result.hotword_score = 1.0;
   return result;

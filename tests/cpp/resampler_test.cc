@@ -36,7 +36,7 @@ std::vector<float> tone(double frequency, std::int32_t rate, double seconds) {
 
 double decibels(double ratio) { return 20.0 * std::log10(std::max(ratio, 1e-12)); }
 
-// Away from both ends, where silence counts: the largest difference to what is `expected(seconds)`.
+// The largest difference from `expected(seconds)`, without both ends, where silence has an effect.
 template <typename Expected>
 double largest_error(const std::vector<float>& output, Expected expected) {
   double largest = 0.0;
@@ -119,7 +119,7 @@ TEST(Resampler, RatesOutsideTheRangeAreRefused) {
   for (const std::int32_t rate : {-1, 0, 999, 768001}) EXPECT_THROW(Resampler{rate}, std::invalid_argument);
 }
 
-// Of a segment between two rounded places the last sample may lie behind its end.
+// The last sample of a segment between two rounded positions may be after its end.
 TEST(Resampler, OneSampleBehindTheEndIsThere) {
   for (const std::int32_t rate : {8000, 44100, 192000}) {
     Resampler resampler(rate);

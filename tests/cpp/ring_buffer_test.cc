@@ -53,7 +53,7 @@ void run_threads(RingBuffer& ring, std::uint64_t num_items, bool wait_for_space)
   std::minstd_rand random(2);
   std::vector<float> out(1000);
   std::uint64_t position = 0, num_read = 0, num_gap = 0, num_wrong = 0;
-  // Whatever the scheduler does, a consumer that begins late has something to miss.
+  // With any scheduling, a consumer that begins late misses samples.
   while (!wait_for_space && ring.num_dropped() == 0) std::this_thread::yield();
   for (;;) {
     const bool last = done.load(std::memory_order_acquire);
@@ -159,7 +159,7 @@ TEST(RingBuffer, TellsOfAGapAtTheEnd) {
   auto result = ring.read(out.data(), 16);
   EXPECT_EQ(result.num_samples, 0u);
   EXPECT_EQ(result.gap, 2u);
-  // Told once.
+  // A gap is reported once.
   ring.write(in.data() + 6, 1);
   result = ring.read(out.data(), 16);
   EXPECT_EQ(result.num_samples, 1u);
@@ -207,8 +207,8 @@ TEST(RingBuffer, WriteAllocatesNothing) {
     callback.function(in.data(), nullptr, 300, nullptr, 0, callback.user_data);
   }
   EXPECT_EQ(num_allocations(), before);
-  ::operator delete(::operator new(1));  // calls of the functions, which no compiler leaves out
-  EXPECT_GT(num_allocations(), before);  // the counter counts
+  ::operator delete(::operator new(1));  // calls the functions directly, because compilers do not remove these calls
+  EXPECT_GT(num_allocations(), before);  // the counter works
 }
 
 TEST(RingBuffer, Int16IsScaled) {
@@ -248,13 +248,13 @@ TEST(CaptureBuffer, CallbackTakesOneChannelAndCounts) {
   std::vector<float> out(64);
   ASSERT_EQ(buffer.ring.read(out.data(), 64).num_samples, 10u);
   for (std::size_t i = 0; i < 10; ++i) EXPECT_EQ(out[i], in[3 * i + 1]);
-  // What the host lost is a gap as long as the clock says.
+  // Audio that the host lost becomes a gap whose length comes from the clock.
   std::this_thread::sleep_for(std::chrono::milliseconds(150));
   callback.function(in.data(), nullptr, 10, nullptr, 0x2, callback.user_data);
   const auto result = buffer.ring.read(out.data(), 64);
   EXPECT_EQ(result.num_samples, 10u);
   EXPECT_GE(result.gap, 16u * 140);
-  // No input at all is a loss that is placed.
+  // A callback without input is a loss at a known position.
   callback.function(nullptr, nullptr, 7, nullptr, 0, callback.user_data);
   EXPECT_EQ(buffer.ring.read(out.data(), 64).gap, 7u);
 }
@@ -277,16 +277,16 @@ TEST(LossMeter, TellsLossesByTheClock) {
     EXPECT_EQ(callback(true), 0);  // too little for a gap
     EXPECT_EQ(callback(false), 0);
     elapsed_ms += 400;
-    EXPECT_NEAR(callback(true), 480 * 16, 400);  // with the little before
-    EXPECT_EQ(callback(true), 0);                // accounted for already
+    EXPECT_NEAR(callback(true), 480 * 16, 400);  // with the short loss before it
+    EXPECT_EQ(callback(true), 0);                // already accounted for
     elapsed_ms += 400;
-    EXPECT_EQ(callback(false), 0);  // late, but no one says that anything was lost
+    EXPECT_EQ(callback(false), 0);  // late, but no overflow is reported
     elapsed_ms -= 400;
   }
 }
 
 TEST(LossMeter, LateCallbacksDoNotAddUp) {
-  // Of every half second two blocks of 20 ms come, both at its end: the first, which tells of the loss, is late.
+  // Two blocks of 20 ms come at the end of every half second: the first, which reports the loss, is late.
   LossMeter meter;
   std::int64_t accounted = 0, elapsed_ms = 0, lost_ms = 0;
   const auto callback = [&](bool overflow) {
@@ -312,7 +312,7 @@ TEST(LossMeter, ALateCallbackThatBeginsAPeriodHidesNoLoss) {
   };
   for (std::int64_t block = 0; block <= 500; ++block) EXPECT_EQ(lost(block, 0, false), 0u);  // 10 s: a period
   EXPECT_EQ(lost(501, 500, false), 0u);
-  EXPECT_EQ(lost(502, 500, true), 8000u);  // the host says so: it was not late
+  EXPECT_EQ(lost(502, 500, true), 8000u);  // the host reports an overflow: the callback was not merely late
 }
 
 TEST(CaptureBuffer, CallbackGivesWayToAnotherProducer) {

@@ -207,7 +207,7 @@ std::vector<std::pair<std::vector<std::string>, std::size_t>> random_partials(st
 
 TEST(Segment, WordsStayStableAndAPartialBringsSomethingNew) {
   int num_unchanged = 0;
-  for (std::uint32_t seed = 6; seed < 9; ++seed) {  // which have words that become stable and less certain later
+  for (std::uint32_t seed = 6; seed < 9; ++seed) {  // these seeds have words that become stable and later less certain
     const auto partials = random_partials(seed);
     for (std::size_t i = 1; i < partials.size(); ++i) {
       const auto& [before, stable_before] = partials[i - 1];
@@ -292,12 +292,12 @@ TEST(Segment, CallsOutOfTurnAreRefused) {
   EXPECT_THROW(segment.stepped({zeros.data(), 16, 7}, {zeros.data(), 16, kDim}), std::invalid_argument);
   const std::vector<float> nans(16 * 6, std::numeric_limits<float>::quiet_NaN());
   EXPECT_THROW(segment.stepped({nans.data(), 16, 6}, {zeros.data(), 16, kDim}), std::invalid_argument);
-  ASSERT_NE(segment.work(), nullptr);  // nothing was used: the right answer is still welcome
+  ASSERT_NE(segment.work(), nullptr);  // no output was used, so correct output is still accepted
   std::vector<Event> events;
   run(segment, events);
   segment.finish();
   run(segment, events);
-  segment.finish();  // twice is once
+  segment.finish();  // a second call has no effect
   EXPECT_TRUE(segment.finished());
   EXPECT_THROW(segment.accept(zeros.data(), 1), std::logic_error);
   EXPECT_TRUE(events.empty());

@@ -92,7 +92,7 @@ TEST(Stream, TheClockIsExactForAnyMixtureOfRates) {
   EXPECT_EQ(clock.position(), 16000 + 4 * 16000 + 4 * 14700 + 2 * 4 * 16000);
   clock.advance(std::int64_t{1} << 40, 16000);
   EXPECT_EQ(clock.position(), 16000 * 13 + 58800 + (std::int64_t{1} << 40));
-  Clock odd;  // so many divisors that a rest is rounded now and then, 342 times, which must not add up
+  Clock odd;  // so many divisors that a remainder is rounded 342 times; the errors must not add up
   double seconds = 0.0;
   for (int rate = 1000; rate < 2000; ++rate) {
     odd.advance(1, rate);
@@ -182,7 +182,7 @@ TEST(Stream, AFailureShowsTheWordsThatWaitForPunctuationAsTheyAreRecognized) {
   text->punctuation = std::make_shared<PunctuationMetadata>();
   options->text = text;
   options->second_pass = false;
-  options->endpointer.silence_after_speech_s = 0.5;  // whatever the words
+  options->endpointer.silence_after_speech_s = 0.5;  // independent of the words
   options->chunk_size = 100;                         // an utterance, and the beginning of the next one
   Stream stream(options);
   const std::vector<float> samples = utterances(66000);

@@ -1,4 +1,4 @@
-// Any sequence of calls of the C API, with any arguments but wrong pointers; and what it promises of events.
+// Any sequence of C API calls, with any arguments except wrong pointers; checks the guarantees for events.
 //
 // The environment names the model: ASR_STREAM_FUZZ_MODEL, with the language model ASR_STREAM_FUZZ_LM.
 #include <asr_stream/asr_stream.h>
@@ -84,7 +84,7 @@ struct Session {
       const auto value = bytes.take<std::uint64_t>();
       std::memcpy(reinterpret_cast<char*>(&options) + at, &value, std::min(sizeof value, sizeof options - at));
     }
-    char list[17] = {};  // any text, hardly ever a good one
+    char list[17] = {};  // any text, which is rarely valid
     if (const auto kind = bytes.take<std::uint8_t>() % 8; kind < 4) {
       static constexpr char kLetters[] = "AB'\n :\t.5[unk]\xE2\x96\x81\xFF";
       for (char* letter = list; letter != std::end(list) - 1; ++letter) {
@@ -121,7 +121,7 @@ struct Session {
   }
 };
 
-// Something like speech, of these many samples.
+// A signal similar to speech, with this many samples.
 template <typename Sample>
 std::vector<Sample> sound(std::size_t count, std::uint32_t seed, float scale) {
   std::vector<Sample> samples(count);
@@ -138,7 +138,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Bytes bytes(data, size);
   Session session;
   session.open(bytes);
-  std::size_t num_left = 24000;  // samples: time is limited
+  std::size_t num_left = 24000;  // in samples, because the time is limited
   for (int calls = 0; !bytes.empty() && calls < 64; ++calls) {
     switch (bytes.take<std::uint8_t>() % 10) {
       case 0:

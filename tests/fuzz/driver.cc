@@ -1,9 +1,9 @@
-// What libFuzzer's driver does, without coverage: runs a fuzz target on every file of a corpus, and then on random
-// changes of them, the same in every run, for so long.
+// A replacement for libFuzzer's driver, without coverage: runs a fuzz target on every file of a corpus, and then on
+// random changes of them for a given time. The changes are the same in every run.
 //
 //     fuzz_wav -max_total_time=20 corpus/wav
 //
-// A crash leaves its input in the file fuzz-input: `fuzz_wav fuzz-input` runs it again.
+// After a crash its input is in the file fuzz-input: `fuzz_wav fuzz-input` runs it again.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -44,7 +44,7 @@ void save_on_death() {
 
 void run(const Bytes& input) {
   current.assign(input.begin(), input.end());
-  current.shrink_to_fit();  // so that a read past the end is seen
+  current.shrink_to_fit();  // so that a read past the end is detected
   LLVMFuzzerTestOneInput(current.data(), current.size());
 }
 
@@ -88,7 +88,7 @@ class Mutator {
       case 5:
         bytes.resize(at);
         break;
-      case 6: {  // goes on like another one
+      case 6: {  // continues like another file
         const Bytes& other = corpus_[below(corpus_.size())];
         bytes.resize(at);
         bytes.insert(bytes.end(), other.begin() + static_cast<std::ptrdiff_t>(below(other.size())), other.end());

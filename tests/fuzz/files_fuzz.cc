@@ -1,4 +1,4 @@
-// What is read of files without ONNX Runtime: the first byte says as what the rest is read.
+// Reads files without ONNX Runtime: the first byte selects the format in which the rest is read.
 #include <cstdint>
 #include <map>
 #include <stdexcept>

@@ -1,4 +1,4 @@
-// The WAV reader of the examples on any bytes.
+// Runs the WAV reader of the examples on any bytes.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// A record of what a page's SpeechRecognition does, for the tests.
+// Records the events and messages of a page's SpeechRecognition for the tests.
 
 // Every event: [type, error, resultIndex, [[transcript, isFinal, number of alternatives, confidence], ...]].
 window.events = [];
@@ -11,8 +11,8 @@ SpeechRecognition.prototype.dispatchEvent = function (event) {
   return dispatch.call(this, event);
 };
 
-// What the workers are sent: how many load a recognizer, and the audio of each stream, {sampleRate, samples}. While
-// `held` is a list, messages wait there, as they do when the worker is busy.
+// Messages to the workers: the number that load a recognizer, and each stream's audio, {sampleRate, samples}. While
+// `held` is a list, messages wait in it, as they do when the worker is busy.
 window.numWorkers = 0;
 window.streams = [];
 window.held = null;

@@ -1,4 +1,4 @@
-// What the demos stand on: SpeechRecognition over the page's models, and recordings as the microphone.
+// Setup of the demos: SpeechRecognition with the page's models, and recordings as the microphone.
 import "./asr-stream/src/speech_recognition.js";
 import "./record.js";
 
@@ -8,7 +8,7 @@ window.models = {
   runtime: { module: "ort/ort.wasm.bundle.min.mjs", wasm: "ort/ort-wasm-simd-threaded.wasm" },
 };
 
-// A stream that plays `url` and silence after it; null: silence alone. `play` starts it.
+// A stream that plays `url` and then silence, or only silence if `url` is null. `play` starts it.
 window.recording = async (url) => {
   const context = new AudioContext({ sampleRate: 16000 });
   const destination = context.createMediaStreamDestination();
@@ -23,26 +23,26 @@ window.microphone = async (url) => {
   stream.play();
   return stream;
 };
-// The n-th session hears the n-th of these files, and silence when there are no more; without them, the microphone.
+// The n-th session gets the n-th of these files, and silence after the last one; without files, it gets the microphone.
 if (query.has("recordings")) {
   const recordings = query.get("recordings").split(",");
   navigator.mediaDevices.getUserMedia = () => window.microphone(recordings.shift() || null);
 }
 window.loaded = query.has("later") ? null : SpeechRecognition.load(window.models);
 
-// One session: recognition with `attributes`, from start to its end. begun(recognition, type): called after `start`,
-// with type null, and after each event but the end. Resolves to its events.
+// One session: recognition with `attributes`, from start to end. begun(recognition, type) is called after `start`,
+// with type null, and after each event except the end. Resolves to the events of the session.
 window.session = (attributes = {}, begun = () => {}, track = null) => new Promise((resolve) => {
   const recognition = Object.assign(new SpeechRecognition(), attributes);
   for (const type of ["start", "audiostart", "soundstart", "speechstart", "result", "error"]) {
     recognition.addEventListener(type, () => begun(recognition, type));
   }
-  recognition.addEventListener("end", () => setTimeout(() => resolve(recognition.seen), 200)); // nothing comes later
+  recognition.addEventListener("end", () => setTimeout(() => resolve(recognition.seen), 200)); // no later event comes
   recognition.start(track);
   begun(recognition, null);
 });
 
-// The name of what a function throws, or rejects with; null when it does not.
+// The name of the error that a function throws or rejects with; null if there is none.
 window.thrown = async (task) => {
   try {
     await task();
