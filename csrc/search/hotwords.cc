@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <deque>
 #include <memory>
 #include <set>
 #include <stdexcept>
@@ -18,20 +19,12 @@ namespace {
 
 constexpr std::size_t kMaxVariants = 16;  // of a hotword, by the pronunciations of its words
 
-// The number of a word in bytes that are neither a phone nor a space.
-constexpr std::size_t kNumberLength = 5;
-constexpr char kFirstDigit = '@';
-
-std::string number_bytes(std::int32_t word) {
-  std::string bytes;
-  for (std::size_t i = 0; i < kNumberLength; ++i) bytes += static_cast<char>(kFirstDigit + (word >> (6 * i) & 63));
-  return bytes;
+void append(std::vector<std::int32_t>& symbols, const std::string& bytes) {
+  for (const char byte : bytes) symbols.push_back(static_cast<std::uint8_t>(byte));
 }
 
-bool is_digit(std::uint8_t byte) { return byte >= kFirstDigit && byte < kFirstDigit + 64; }
-
-void raise(std::map<std::string, float>& boosts, const std::string& text, float boost) {
-  float& highest = boosts[text];
+void raise(std::map<std::vector<std::int32_t>, float>& boosts, const std::vector<std::int32_t>& symbols, float boost) {
+  float& highest = boosts[symbols];
   highest = std::max(highest, boost);
 }
 
@@ -59,7 +52,7 @@ Hotwords::Hotwords(std::string_view list, const std::vector<std::string>& tokens
   const Spelling spelling(tokens);
   std::unique_ptr<Pronouncer> pronouncer;
   if (lm) pronouncer = std::make_unique<Pronouncer>(*lm);
-  std::map<std::string, float> boosts;  // by letters or phones
+  Boosts boosts;
   std::set<std::string> used;
   for (const HotwordLine& line : read_hotwords(list, boost)) {
     std::string fault;  // the first one
@@ -73,8 +66,10 @@ Hotwords::Hotwords(std::string_view list, const std::vector<std::string>& tokens
       }
     };
     const auto add = [&](const std::string& phrase) {
-      if (!lm) return raise(boosts, ' ' + phrase, line.boost);
-      raise_pronounced(boosts, *pronouncer, *lm, phrase, line.boost);
+      if (lm) return raise_pronounced(boosts, *pronouncer, *lm, phrase, line.boost);
+      Symbols symbols{' '};
+      append(symbols, phrase);
+      raise(boosts, symbols, line.boost);
     };
     std::string own = line.written;  // as it is recognized
     attempt([&] {
@@ -106,7 +101,6 @@ Hotwords::Hotwords(std::string_view list, const std::vector<std::string>& tokens
   }
   num_hotwords_ = used.size();
   build(boosts);
-  if (lm) find_endings();
 }
 
 // The number of a word, which may be new.
@@ -120,107 +114,103 @@ std::int32_t Hotwords::number_of(const NgramLm& lm, const std::string& word) {
 
 // Adds every pronunciation of `text`, or nothing where a word has none. word: the word of which `text` is an alias, for
 // one word boundary and one number around all of it; empty: each word of `text` has its own. boost: for each letter.
-void Hotwords::raise_pronounced(std::map<std::string, float>& boosts, Pronouncer& pronouncer, const NgramLm& lm,
-                                const std::string& text, float boost, const std::string& word) {
+void Hotwords::raise_pronounced(Boosts& boosts, Pronouncer& pronouncer, const NgramLm& lm, const std::string& text,
+                                float boost, const std::string& word) {
   const bool is_alias = !word.empty();
   const std::vector<std::string> parts = split_words(text);
   std::vector<std::vector<std::string>> pronunciations;
   for (const std::string& part : parts) pronunciations.push_back(pronouncer.pronounce(part));
-  std::vector<std::string> variants{""};
+  std::vector<Symbols> variants(1);
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const std::string begin = is_alias && i > 0 ? "" : " ";
-    const bool ends_word = !is_alias || i + 1 == parts.size();
-    const std::string end = ends_word ? number_bytes(number_of(lm, is_alias ? word : parts[i])) : "";
-    std::vector<std::string> longer;
+    Symbols end;
+    if (!is_alias || i + 1 == parts.size()) end.push_back(~number_of(lm, is_alias ? word : parts[i]));
+    std::vector<Symbols> longer;
     for (const std::string& bytes : pronunciations[i]) {  // the likelier come first
-      for (const std::string& variant : variants) {
-        if (longer.size() < kMaxVariants) longer.push_back(variant + begin + bytes + end);
+      for (const Symbols& variant : variants) {
+        if (longer.size() == kMaxVariants) break;
+        Symbols& symbols = longer.emplace_back(variant);
+        if (!is_alias || i == 0) symbols.push_back(' ');
+        append(symbols, bytes);
+        symbols.insert(symbols.end(), end.begin(), end.end());
       }
     }
     variants = std::move(longer);
   }
   const auto letters = static_cast<float>(num_letters(is_alias ? word : text));
-  for (const std::string& variant : variants) {
+  for (const Symbols& variant : variants) {
     std::size_t num_phones = 0;
-    for (const char byte : variant) num_phones += num_units(byte);
+    for (const std::int32_t symbol : variant) num_phones += num_units(symbol);
     raise(boosts, variant, boost * letters / static_cast<float>(num_phones));
   }
 }
 
-std::size_t Hotwords::num_units(char byte) const {
-  if (in_phones_) return static_cast<std::uint8_t>(byte) >= NgramLm::kFirstPhone ? 1 : 0;
+std::size_t Hotwords::num_units(std::int32_t symbol) const {
+  if (in_phones_) return symbol >= NgramLm::kFirstPhone ? 1 : 0;
+  const auto byte = static_cast<char>(symbol);
   return num_letters({&byte, 1});
 }
 
-void Hotwords::build(const std::map<std::string, float>& boosts) {
-  std::vector<std::string_view> texts;
-  std::vector<float> values;
-  for (const auto& [text, value] : boosts) {
-    texts.push_back(text);
-    values.push_back(value);
-    highest_boost_ = std::max(highest_boost_, value);
-  }
-  spellings_ = std::make_unique<const Lexicon>(texts, values.data());
-  begin_ = spellings_->child(Lexicon::kRoot, ' ');
-  nodes_.assign(spellings_->num_nodes(), {Lexicon::kRoot, 0.0f, 0.0f});
-  std::vector<float> letters(nodes_.size(), 0.0f);
-  // Nodes lie breadth first: what a suffix needs is there, because it is shorter.
-  for (std::int32_t node = 0; node < static_cast<std::int32_t>(nodes_.size()); ++node) {
-    for (std::int32_t i = 0; i < spellings_->num_children(node); ++i) {
-      const std::int32_t child = spellings_->first_child(node) + i;
-      const std::uint8_t byte = spellings_->byte(child);
-      const auto index = static_cast<std::size_t>(child);
-      letters[index] = letters[static_cast<std::size_t>(node)] + static_cast<float>(num_units(static_cast<char>(byte)));
-      Node& next = nodes_[index];
-      if (node != Lexicon::kRoot) next.longest_suffix = advance(at(node).longest_suffix, byte);
-      const std::int32_t word = spellings_->word(child);
-      next.under_way = spellings_->best_log_prob(child) * letters[index];
-      next.complete = at(next.longest_suffix).complete;
-      if (word != Lexicon::kNone) next.complete += values[static_cast<std::size_t>(word)] * letters[index];
-    }
-  }
+// The last child of `node`, which gets a new one if that has another symbol.
+std::int32_t Hotwords::last_child(std::int32_t node, std::int32_t symbol) {
+  const auto size = static_cast<std::int32_t>(nodes_.size());
+  Node& parent = at(node);
+  if (parent.num_children == 0) parent.first_child = size;
+  const std::int32_t last = parent.first_child + parent.num_children - 1;
+  if (parent.num_children > 0 && at(last).symbol == symbol) return last;
+  const std::int32_t suffix = node == kRoot ? kRoot : advance(parent.longest_suffix, symbol);
+  ++parent.num_children;
+  const float letters = parent.letters + static_cast<float>(num_units(symbol));
+  nodes_.push_back({symbol, suffix, 0, 0, letters, 0.0f, at(suffix).complete});
+  return size;
 }
 
-// The numbers that follow each node, including those of its suffixes.
-void Hotwords::find_endings() {
+void Hotwords::build(const Boosts& boosts) {
+  struct Unread {
+    const Symbols& symbols;
+    float boost;
+    std::size_t depth;
+    std::int32_t node;
+  };
+  std::deque<Unread> unread;
+  for (const auto& [symbols, boost] : boosts) {
+    unread.push_back({symbols, boost, 0, kRoot});
+    highest_boost_ = std::max(highest_boost_, boost);
+  }
+  nodes_.push_back({});
+  // One symbol of each in turn, in sorted order: so children come in order, and what a suffix needs is there, because
+  // it is shorter.
+  for (; !unread.empty(); unread.pop_front()) {
+    const auto& [symbols, boost, depth, parent] = unread.front();
+    const std::int32_t child = last_child(parent, symbols[depth]);
+    Node& node = at(child);
+    node.under_way = std::max(node.under_way, boost * node.letters);
+    if (depth + 1 == symbols.size()) {
+      node.complete += boost * node.letters;
+    } else {
+      unread.push_back({symbols, boost, depth + 1, child});
+    }
+  }
+  begin_ = advance(kRoot, ' ');
   endings_.resize(nodes_.size());
-  for (std::size_t node = 0; node < nodes_.size(); ++node) {
-    std::vector<std::pair<std::int32_t, std::uint32_t>> partial{{static_cast<std::int32_t>(node), 0}};
-    for (std::size_t digit = 0; digit < kNumberLength; ++digit) {
-      std::vector<std::pair<std::int32_t, std::uint32_t>> longer;
-      for (const auto& [start, number] : partial) {
-        for (std::int32_t i = 0; i < spellings_->num_children(start); ++i) {
-          const std::int32_t child = spellings_->first_child(start) + i;
-          const std::uint8_t byte = spellings_->byte(child);
-          if (!is_digit(byte)) continue;
-          longer.emplace_back(child, number | static_cast<std::uint32_t>(byte - kFirstDigit) << (6 * digit));
-        }
-      }
-      partial = std::move(longer);
-    }
-    if (!node) continue;
-    std::vector<std::int32_t>& words = endings_[node];
-    words = endings_[static_cast<std::size_t>(at(static_cast<std::int32_t>(node)).longest_suffix)];
-    for (const auto& [end, number] : partial) {
-      const auto word = static_cast<std::int32_t>(number);
-      if (std::find(words.begin(), words.end(), word) == words.end()) words.push_back(word);
+  for (std::size_t i = 0; i < nodes_.size(); ++i) {
+    const Node& node = nodes_[i];
+    std::vector<std::int32_t>& words = endings_[i];
+    words = endings(node.longest_suffix);  // a shorter one, whose words are there
+    for (std::int32_t child = node.first_child; child < node.first_child + node.num_children; ++child) {
+      const std::int32_t word = ~at(child).symbol;
+      if (word >= 0 && std::find(words.begin(), words.end(), word) == words.end()) words.push_back(word);
     }
   }
 }
 
-std::int32_t Hotwords::identify(std::int32_t node, std::int32_t word) const noexcept {
-  for (std::size_t i = 0; i < kNumberLength && node != Lexicon::kRoot; ++i) {
-    node = advance(node, static_cast<std::uint8_t>(kFirstDigit + (word >> (6 * i) & 63)));
-  }
-  return node;
-}
-
-std::int32_t Hotwords::advance(std::int32_t node, std::uint8_t byte) const noexcept {
-  for (;;) {
-    const std::int32_t child = spellings_->child(node, byte);
-    if (child != Lexicon::kNone) return child;
-    if (node == Lexicon::kRoot) return node;
-    node = at(node).longest_suffix;
+std::int32_t Hotwords::advance(std::int32_t node, std::int32_t symbol) const noexcept {
+  for (;; node = at(node).longest_suffix) {
+    const Node* const first = nodes_.data() + at(node).first_child;
+    const Node* const end = first + at(node).num_children;
+    const Node* const found = std::lower_bound(
+        first, end, symbol, [](const Node& child, std::int32_t wanted) { return child.symbol < wanted; });
+    if (found != end && found->symbol == symbol) return static_cast<std::int32_t>(found - nodes_.data());
+    if (node == kRoot) return kRoot;
   }
 }
 
