@@ -211,15 +211,15 @@ void CtcPrefixBeamSearch::propose_extensions(std::size_t index, const float* log
     } else if (!fusion_->begins_word(token)) {
       if (score + log_probs[token] + fusion_->highest_gain(entry.lm.last, token) < lowest) continue;
       if (is_in_beam(index, token, LmFusion::kNoWord)) continue;
-      if (extended + static_cast<double>(fusion_->highest_score(entry.lm, token)) < lowest) continue;
-      add(extended, token, fusion_->advance(entry.lm, token), LmFusion::kNoWord);
+      if (extended + static_cast<double>(fusion_->highest_score(entry.lm, token, look_ahead_cache_)) < lowest) continue;
+      add(extended, token, fusion_->advance(entry.lm, token, look_ahead_cache_), LmFusion::kNoWord);
     } else {
       const double gain = log_probs[token] + fusion_->highest_gain(' ', token);
       for (const auto& [path, word] : endings(entry)) {
         if (entry.log_prob + fusion_score(path) + gain < lowest) break;  // and so are those that follow
         if (is_in_beam(index, token, word)) continue;
-        if (extended + static_cast<double>(fusion_->highest_score(path, token)) < lowest) continue;
-        add(extended, token, fusion_->advance(path, token), word);
+        if (extended + static_cast<double>(fusion_->highest_score(path, token, look_ahead_cache_)) < lowest) continue;
+        add(extended, token, fusion_->advance(path, token, look_ahead_cache_), word);
       }
     }
   }

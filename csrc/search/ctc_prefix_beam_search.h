@@ -198,6 +198,7 @@ class CtcPrefixBeamSearch {
 
   CtcPrefixBeamSearchOptions options_;
   std::shared_ptr<const LmFusion> fusion_;
+  LookAhead::Cache look_ahead_cache_;
   LogProbChecker checker_;
   std::int64_t num_frames_ = 0;
   std::int64_t utterance_start_ = 0;

@@ -173,7 +173,7 @@ NgramLm::State LmFusion::context_after(const NgramLm::State* before,
   return state;
 }
 
-LmFusion::Path LmFusion::advance(const Path& path, std::int32_t token) const {
+LmFusion::Path LmFusion::advance(const Path& path, std::int32_t token, LookAhead::Cache& cache) const {
   Path next = path;
   const std::string& spelling = spellings_[static_cast<std::size_t>(token)];
   if (spelling.empty()) return next;
@@ -191,8 +191,9 @@ LmFusion::Path LmFusion::advance(const Path& path, std::int32_t token) const {
     const std::int32_t parent = std::exchange(next.node, lexicon_->child(next.node, byte));
     if (look_ahead_ && next.node != Lexicon::kNone) {
       const std::int32_t context = next.state.contexts[0];
-      next.continuations = begins ? look_ahead_->begin(context, next.node)
-                                  : look_ahead_->narrow(context, next.continuations.range, parent, next.node);
+      next.continuations = begins
+                               ? look_ahead_->begin(context, next.node, cache)
+                               : look_ahead_->narrow(context, next.continuations.range, parent, next.node, cache);
     }
   }
   estimate(next);
@@ -219,7 +220,7 @@ float LmFusion::pending(float log_prob, float letters) const {
   return options_.weight * log_prob + options_.word_bonus + letters;
 }
 
-float LmFusion::highest_score(const Path& path, std::int32_t token) const {
+float LmFusion::highest_score(const Path& path, std::int32_t token, LookAhead::Cache& cache) const {
   const std::string& spelling = spellings_[static_cast<std::size_t>(token)];
   if (!over_phones_ || hotwords_) return std::numeric_limits<float>::infinity();
   const auto byte = static_cast<std::uint8_t>(spelling.back());
@@ -230,7 +231,7 @@ float LmFusion::highest_score(const Path& path, std::int32_t token) const {
   }
   float best = path.continuations.best_log_prob;  // within a word, a longer prefix cannot have a better one
   if (look_ahead_ && !path.in_word) {
-    best = look_ahead_->begin(context, node).best_log_prob;
+    best = look_ahead_->begin(context, node, cache).best_log_prob;
   }
   return path.finished + pending(known_log_prob(context, node, best), path.letters + letter_gains_[path.last][byte]);
 }

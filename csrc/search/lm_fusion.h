@@ -88,9 +88,10 @@ class LmFusion {
   Path begin(const NgramLm::State& context) const;
   // The context after `words`, which follow `before` or the beginning of a sentence.
   NgramLm::State context_after(const NgramLm::State* before, const std::vector<std::string_view>& words) const;
-  Path advance(const Path& path, std::int32_t token) const;
+  // cache: one for all calls of a search.
+  Path advance(const Path& path, std::int32_t token, LookAhead::Cache& cache) const;
   // An upper bound of that, with less work. For a token that begins a word, `path` has finished the previous word.
-  float highest_score(const Path& path, std::int32_t token) const;
+  float highest_score(const Path& path, std::int32_t token, LookAhead::Cache& cache) const;
   // At the end of an utterance: completes the last word, as any that it can be, and the sentence, unless it may be only
   // a pause. At least one.
   void finish(const Path& path, std::vector<Ending>& endings) const;

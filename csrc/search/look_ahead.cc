@@ -1,7 +1,6 @@
 #include "search/look_ahead.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <utility>
 
@@ -9,16 +8,7 @@
 
 namespace asr_stream {
 
-namespace {
-
-std::uint64_t next_id() noexcept {
-  static std::atomic<std::uint64_t> last{0};
-  return ++last;
-}
-
-}  // namespace
-
-LookAhead::LookAhead(const NgramLm& lm, const Lexicon& lexicon) : id_(next_id()), lm_(lm), lexicon_(lexicon) {
+LookAhead::LookAhead(const NgramLm& lm, const Lexicon& lexicon) : lm_(lm), lexicon_(lexicon) {
   const std::size_t num_words = lm.num_words();
   // The positions of each word in the lexicon.
   std::vector<std::uint32_t> first_place(num_words + 1, 0), places(lexicon.num_places());
@@ -56,28 +46,17 @@ LookAhead::LookAhead(const NgramLm& lm, const Lexicon& lexicon) : id_(next_id())
   }
 }
 
-LookAhead::Remembered& LookAhead::remembered(std::int32_t word, std::int32_t child) const {
-  thread_local std::vector<Remembered> table;
-  if (table.empty()) table.resize(kNumRemembered);
-  const auto hash = static_cast<std::uint32_t>(word) * 2654435761u ^ static_cast<std::uint32_t>(child) * 2246822519u;
-  return table[(hash ^ hash >> 15) % kNumRemembered];
-}
-
-LookAhead::Continuations LookAhead::begin(std::int32_t word, std::int32_t child) const {
-  Remembered& place = remembered(word, child);
-  if (!remembers(place, word, child)) {
+LookAhead::Continuations LookAhead::begin(std::int32_t word, std::int32_t child, Cache& cache) const {
+  return cache.get(word, child, [&] {
     const auto [begin, end] = ranges_[static_cast<std::size_t>(word)];
-    place = {id_, word, child, find({begin, end}, Lexicon::kRoot, child)};
-  }
-  return place.continuations;
+    return find({begin, end}, Lexicon::kRoot, child);
+  });
 }
 
-LookAhead::Continuations LookAhead::narrow(std::int32_t word, Range range, std::int32_t parent,
-                                           std::int32_t child) const {
+LookAhead::Continuations LookAhead::narrow(std::int32_t word, Range range, std::int32_t parent, std::int32_t child,
+                                           Cache& cache) const {
   if (range.begin == range.end) return {};
-  Remembered& place = remembered(word, child);
-  if (!remembers(place, word, child)) place = {id_, word, child, find(range, parent, child)};
-  return place.continuations;
+  return cache.get(word, child, [&] { return find(range, parent, child); });
 }
 
 LookAhead::Continuations LookAhead::find(Range range, std::int32_t parent, std::int32_t child) const noexcept {

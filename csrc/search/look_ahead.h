@@ -32,34 +32,47 @@ class LookAhead {
     float best_log_prob = -std::numeric_limits<float>::infinity();  // of their bigrams; none: minus infinity
   };
 
+  // Continuations that a search has asked for, because it repeats its requests: 256 KB from the first one on. For one
+  // thread and one look-ahead.
+  class Cache {
+   public:
+    // Those of `word` that begin with the bytes of `child`; `find` gives them where they are not stored.
+    template <typename Find>
+    const Continuations& get(std::int32_t word, std::int32_t child, Find find) {
+      if (places_.empty()) places_.resize(kSize);
+      const auto hash =
+          static_cast<std::uint32_t>(word) * 2654435761u ^ static_cast<std::uint32_t>(child) * 2246822519u;
+      Place& place = places_[(hash ^ hash >> 15) % kSize];
+      if (place.child != child || place.word != word) place = {word, child, find()};
+      return place.continuations;
+    }
+
+   private:
+    struct alignas(32) Place {
+      std::int32_t word = 0;
+      std::int32_t child = Lexicon::kRoot;  // none
+      Continuations continuations;
+    };
+    static constexpr std::size_t kSize = 8192;
+
+    std::vector<Place> places_;
+  };
+
   // `lm`: of order 2 or higher. Both must outlive this.
   LookAhead(const NgramLm& lm, const Lexicon& lexicon);
 
   // The continuations of `word` that begin with the byte of `child`, a child of the lexicon's root.
-  Continuations begin(std::int32_t word, std::int32_t child) const;
+  Continuations begin(std::int32_t word, std::int32_t child, Cache& cache) const;
   // The part of `range`, continuations of `word` that begin with the bytes of `parent`, that begins with the bytes of
   // `child`, one of its children.
-  Continuations narrow(std::int32_t word, Range range, std::int32_t parent, std::int32_t child) const;
+  Continuations narrow(std::int32_t word, Range range, std::int32_t parent, std::int32_t child, Cache& cache) const;
 
  private:
   // Only the first pronunciation of a word counts: otherwise a small file could take much memory.
   static constexpr std::uint32_t kMaxPlaces = 16;
 
-  // A search repeats its requests: each thread caches some, for any look-ahead, in 256 KB.
-  struct alignas(32) Remembered {
-    std::uint64_t owner = 0;
-    std::int32_t word = 0, child = 0;
-    Continuations continuations;
-  };
-  static constexpr std::size_t kNumRemembered = 8192;
-
-  Remembered& remembered(std::int32_t word, std::int32_t child) const;
-  bool remembers(const Remembered& place, std::int32_t word, std::int32_t child) const noexcept {
-    return place.child == child && place.word == word && place.owner == id_;
-  }
   Continuations find(Range range, std::int32_t parent, std::int32_t child) const noexcept;
 
-  const std::uint64_t id_;  // in this process
   const NgramLm& lm_;
   const Lexicon& lexicon_;
   PackedRanges ranges_;              // each word's continuations

@@ -68,13 +68,14 @@ TEST(Hotwords, ATextGainsByEachThatItContains) {
   for (const auto& tokens : {kLetters, kPieces}) {
     const auto hotwords = std::make_shared<const Hotwords>(list, tokens);
     const LmFusion fusion(nullptr, tokens, {}, hotwords);
+    LookAhead::Cache cache;
     std::mt19937 random(1);
     for (int i = 0; i < 3000; ++i) {
       LmFusion::Path path = fusion.begin();
       std::string text;
       for (std::size_t k = random() % 12; k > 0; --k) {
         const auto token = static_cast<std::int32_t>(random() % tokens.size());
-        path = fusion.advance(path, token);
+        path = fusion.advance(path, token, cache);
         text += tokens[static_cast<std::size_t>(token)];
         EXPECT_GE(path.hotword_score(), 0.0f);
       }
@@ -95,9 +96,10 @@ TEST(Hotwords, ATextGainsByEachThatItContains) {
 TEST(Hotwords, LettersGainAsTheyComeAndLoseItWhereTheyTurnElsewhere) {
   const auto hotwords = std::make_shared<const Hotwords>("abba\nAC AC:2", kLetters, 1.0f);
   const LmFusion fusion(nullptr, kLetters, {}, hotwords);
+  LookAhead::Cache cache;
   const auto score = [&](const std::vector<std::int32_t>& tokens) {
     LmFusion::Path path = fusion.begin();
-    for (const std::int32_t token : tokens) path = fusion.advance(path, token);
+    for (const std::int32_t token : tokens) path = fusion.advance(path, token, cache);
     return path.score();
   };
   EXPECT_FLOAT_EQ(score({3}), 2.0f);              // A, which may become ABBA or AC

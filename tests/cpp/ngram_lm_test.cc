@@ -129,9 +129,10 @@ TEST(LookAhead, OfAWordWithManyPronunciationsTheFirstCount) {
   const std::vector<float> log_probs(kNumWords, -1.0f);
   const Lexicon lexicon(entries, log_probs.data());
   const LookAhead look_ahead(lm, lexicon);
+  LookAhead::Cache cache;
   const auto begin_with = [&](const std::string& byte) {  // of A AB and A B
     const std::int32_t child = lexicon.child(Lexicon::kRoot, static_cast<std::uint8_t>(byte[0]));
-    const auto range = look_ahead.begin(kA, child).range;
+    const auto range = look_ahead.begin(kA, child, cache).range;
     return range.end - range.begin;
   };
   for (std::size_t i = 0; i < ways.size(); ++i) EXPECT_EQ(begin_with(ways[i]), i < 16 ? 1u : 0u) << ways[i];
@@ -192,12 +193,14 @@ std::vector<std::shared_ptr<const NgramLm>> random_lms(std::mt19937& random, int
   return lms;
 }
 
-// The values that a thread caches for one model are not used for another.
 TEST(LookAhead, FindsTheLikeliestContinuationOfEachBeginning) {
   std::mt19937 random(6);
   const auto lms = random_lms(random, 3);
+  std::vector<LookAhead::Cache> caches(lms.size());
   for (int i = 0; i < 3000; ++i) {
-    const NgramLm& lm = *lms[random() % lms.size()];
+    const std::size_t index = random() % lms.size();
+    const NgramLm& lm = *lms[index];
+    LookAhead::Cache& cache = caches[index];
     const Lexicon& lexicon = lm.lexicon(true);
     const LookAhead& look_ahead = *lm.look_ahead(true);
     const auto context = static_cast<std::int32_t>(random() % kManyWords);
@@ -207,8 +210,8 @@ TEST(LookAhead, FindsTheLikeliestContinuationOfEachBeginning) {
       beginning.push_back(static_cast<char>(NgramLm::kFirstPhone + random() % 3));
       const std::int32_t parent = std::exchange(node, lexicon.child(node, static_cast<std::uint8_t>(beginning.back())));
       if (node == Lexicon::kNone) break;
-      found = beginning.size() == 1 ? look_ahead.begin(context, node)
-                                    : look_ahead.narrow(context, found.range, parent, node);
+      found = beginning.size() == 1 ? look_ahead.begin(context, node, cache)
+                                    : look_ahead.narrow(context, found.range, parent, node, cache);
       float best = -INFINITY;
       const auto [first, last] = lm.bigrams(context);
       for (std::uint32_t k = first; k < last; ++k) {
@@ -226,16 +229,16 @@ TEST(LookAhead, ReportsThatItsMemoryIsRefused) {
   const auto lm = random_lms(random, 1).front();
   const LookAhead& look_ahead = *lm->look_ahead(true);
   const std::int32_t child = lm->lexicon(true).first_child(Lexicon::kRoot);
-  std::thread([&] {  // a thread with an empty cache
-    fail_next_allocation();
-    EXPECT_THROW(look_ahead.begin(kFirstWord, child), std::bad_alloc);
-  }).join();
+  LookAhead::Cache cache;
+  fail_next_allocation();
+  EXPECT_THROW(look_ahead.begin(kFirstWord, child, cache), std::bad_alloc);
 }
 
 TEST(LmFusion, NoExtensionScoresMoreThanItsBound) {
   std::mt19937 random(7);
   for (const auto& lm : random_lms(random, 5)) {
     const LmFusion fusion(lm, {"", "a"}, {}, nullptr, kPhones);
+    LookAhead::Cache cache;
     LmFusion::Path path = fusion.begin();
     int num_exact = 0;
     float least_room = INFINITY;
@@ -251,8 +254,8 @@ TEST(LmFusion, NoExtensionScoresMoreThanItsBound) {
       } else if (!path.in_word) {
         continue;
       }
-      const LmFusion::Path next = fusion.advance(path, token);
-      const float bound = fusion.highest_score(path, token);
+      const LmFusion::Path next = fusion.advance(path, token, cache);
+      const float bound = fusion.highest_score(path, token, cache);
       ASSERT_GE(bound, next.score());
       if (fusion.begins_word(token) || next.node == Lexicon::kNone) {
         ASSERT_EQ(bound, next.score());
@@ -272,10 +275,11 @@ TEST(LmFusion, AfterAPauseTheFirstWordCountsInTheLikelierOfTwoContexts) {
   const auto bytes = small_file(3);
   const LmFusion fusion(std::make_shared<const NgramLm>(bytes.data(), bytes.size()),
                         {"", "\xE2\x96\x81", "A", "B"}, {1.0f, 0.0f, 0.0f, 0.0f});
+  LookAhead::Cache cache;
   const NgramLm::State context = fusion.context_after(nullptr, {"A"});
   const auto after_pause = [&](const std::vector<std::int32_t>& tokens) {
     LmFusion::Path path = fusion.begin(context);
-    for (const std::int32_t token : tokens) path = fusion.advance(path, token);
+    for (const std::int32_t token : tokens) path = fusion.advance(path, token, cache);
     return path;
   };
   EXPECT_NEAR(after_pause({2, 3, 1}).score(), -0.25f, 1e-5f);               // "<s> A AB", not "<s> AB"
