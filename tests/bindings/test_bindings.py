@@ -214,6 +214,7 @@ def test_the_example_captions_a_file_and_a_pipe(
     stereo.write_bytes(b"RIFF, but not more")
     for done in (caption("/nowhere.wav"), caption(str(stereo))):
         assert done.returncode != 0 and not done.stdout and done.stderr
+        assert b"Os {" not in done.stderr and b'Error: "' not in done.stderr  # the debug form of Rust's errors
 
 
 def test_java_says_how_the_library_is_found(prefix: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
 use asr_stream::{EventKind, Model, ModelOptions, Settings, Stream};
 use std::error::Error;
 use std::io::{Read, Write};
+use std::process::ExitCode;
 
 /// Partials go to standard error, each over the one before; finals, with their times, to standard output.
 fn print_events(stream: &mut Stream) -> std::io::Result<()> {
@@ -35,7 +36,7 @@ fn wav_samples(bytes: &[u8]) -> Option<&[u8]> {
     }
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn run() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().collect();
     if arguments.len() < 3 {
         return Err("usage: transcribe MODEL.onnx FILE.wav|- [LM.lm [PUNCTUATION.onnx [NEURAL_LM.onnx]]]".into());
@@ -60,4 +61,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     stream.finish()?;
     Ok(print_events(&mut stream)?)
+}
+
+fn main() -> ExitCode {
+    if let Err(error) = run() {
+        eprintln!("transcribe: {error}"); // the standard library would print its debug form
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
 }
