@@ -78,6 +78,7 @@ if(CMAKE_SOURCE_DIR STREQUAL PROJECT_SOURCE_DIR)
   install(FILES LICENSE asr/models/LICENSE.cmudict asr/models/tiny.int8.onnx asr/models/english.lm
     asr/models/english.neural.onnx asr/models/english.punctuation.onnx asr/samples/sample.wav
     DESTINATION ${share} ${extra})
+  install(FILES examples/c/README.md DESTINATION . ${extra})
   install(FILES examples/c/transcribe.c examples/c/wav.h examples/cpp/transcribe.cc DESTINATION ${share}/examples ${extra})
   string(TOLOWER ${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR} platform)
   set(CPACK_GENERATOR TGZ)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -59,6 +60,17 @@ def transcribe(prefix: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = str(prefix / "share" / "asr_stream" / "examples" / "transcribe.c")
     run("cc", "-std=c99", source, "-o", str(program), *shlex.split(flags))
     return program
+
+
+def test_commands_of_the_archives_readme_caption_the_sample(
+    prefix: Path, captions: str, environment: dict[str, str], tmp_path: Path
+) -> None:
+    folder = shutil.copytree(prefix, tmp_path / "archive")
+    blocks = re.findall(r"```sh\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines() if not re.match("pip |arecord ", line)]
+    path = os.pathsep.join((str(Path(sys.executable).parent), environment["PATH"]))
+    printed = run("bash", "-euc", "\n".join(lines), cwd=folder, env=environment | {"PATH": path})
+    assert len(blocks) == 2 and printed == captions
 
 
 def test_the_example_captions_live_audio(
