@@ -21,7 +21,7 @@ from asr.training.short import TrainBar
 
 DESCRIPTION = """\
 Trains the neural language model that rescores finals, on utterances, one per
-line, as `asr lm utterances` writes them. `asr export` converts its checkpoint to
+line, as `asr lm utterances` writes them, on a GPU if there is one. `asr export` converts its checkpoint to
 the .onnx file that apps use.
 """
 EXAMPLES = """\
@@ -29,6 +29,7 @@ examples:
   asr lm utterances books.txt talks.txt -o lines.txt
   asr neural-lm lines.txt*0.8 sentences.txt*0.2 -o lm.pt
   asr neural-lm lines.txt*0.8 sentences.txt*0.2 -o lm.pt --resume
+  asr neural-lm lines.txt*0.8 sentences.txt*0.2 -o lm.pt --layers 8 --rows 512 --minutes 60    # on a GPU
   asr neural-lm domain.txt -o lm.pt --init bundled --lr 0.001 --steps 500
   asr export lm.pt -o lm.onnx --int8
 """
@@ -45,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--steps", type=int, default=DEFAULTS.steps, metavar="N", help="steps of the whole training (%(default)s)"
     )
+    parser.add_argument("--minutes", type=float, metavar="M", help="end the whole training after this many minutes")
     parser.add_argument(
         "--init",
         metavar="FILE",
@@ -56,9 +58,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=COOLDOWN,
         metavar="SHARE",
-        help="last share of the steps, over which the rate falls to zero (%(default)s)",
+        help="last share of the training, over which the rate falls to zero (%(default)s)",
     )
     parser.add_argument("--pieces", type=int, default=4096, metavar="N", help="number of word pieces (%(default)s)")
+    parser.add_argument(
+        "--layers", type=int, metavar="N", help=f"layers of a new network ({NeuralLmConfig(1).num_layers})"
+    )
+    parser.add_argument(
+        "--rows",
+        type=int,
+        default=DEFAULTS.rows,
+        metavar="N",
+        help=f"rows of {DEFAULTS.length} pieces in a step (%(default)s); 512 on a GPU",
+    )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (%(default)s)")
 
 
@@ -73,8 +85,13 @@ def _initial(name: str | None) -> NeuralLmCheckpoint | None:
 
 def run(args: argparse.Namespace) -> int:
     """Entry of `asr neural-lm`."""
-    if args.steps < 1:
-        raise LmError(f"--steps {args.steps} must be at least 1")
+    for name in ("steps", "rows", "layers"):
+        if (value := getattr(args, name)) is not None and value < 1:
+            raise LmError(f"--{name} {value} must be at least 1")
+    if args.minutes is not None and not args.minutes > 0:
+        raise LmError(f"--minutes {args.minutes} must be above 0")
+    if args.layers and (args.resume or args.init):
+        raise LmError("--layers is for a new network: --resume and --init keep theirs")
     require_folder(args.output)
     if args.output.exists() and not args.resume:
         raise LmError(f"{args.output} exists: continue its training with --resume, or give another name")
@@ -95,8 +112,9 @@ def run(args: argparse.Namespace) -> int:
         with console.status(f"reading {path}"):
             texts.append(read(Path(path), weight, tokenizer))
         console.print(f"{path}: {len(texts[-1].pieces) / 1e6:.2f} M pieces, weight {weight:g}", highlight=False)
-    config = NeuralLmConfig(tokenizer.vocab_size) if resume is None else resume.config
-    options = replace(DEFAULTS, steps=args.steps, seed=args.seed, lr=args.lr)
+    new = NeuralLmConfig(tokenizer.vocab_size)
+    config = replace(new, num_layers=args.layers or new.num_layers) if resume is None else resume.config
+    options = replace(DEFAULTS, steps=args.steps, rows=args.rows, seed=args.seed, lr=args.lr)
     with TrainBar(console, "pieces", resume.step / args.steps if resume else 0.0) as bar:
 
         def on_scores(step: int, name: str, perplexity: float) -> None:
@@ -109,6 +127,7 @@ def run(args: argparse.Namespace) -> int:
                 tokenizer,
                 options,
                 config,
+                minutes=args.minutes or float("inf"),
                 resume=resume,
                 cooldown=args.cooldown,
                 on_step=bar.step,

@@ -1,4 +1,4 @@
-"""Training of the neural language model."""
+"""Training of the neural language model, on a GPU if there is one."""
 
 from __future__ import annotations
 
@@ -33,10 +33,9 @@ that a training can go on with more steps than were planned (Hägele et al. 2024
 DEFAULTS = TrainOptions(steps=6000, rows=96, length=128, lr=2e-3, save_every=250)
 
 
-def rate(options: TrainOptions, step: int, cooldown: float = COOLDOWN) -> float:
-    """The learning rate of `step`, counted from 0."""
-    left = (options.steps - step) / max(1.0, cooldown * options.steps)
-    return options.lr * min((step + 1) / WARMUP_STEPS, left, 1.0)
+def rate(options: TrainOptions, step: int, share: float, cooldown: float = COOLDOWN) -> float:
+    """The learning rate of `step`, counted from 0, after `share` of the training."""
+    return options.lr * min((step + 1) / WARMUP_STEPS, (1 - share) / max(1 / options.steps, cooldown), 1.0)
 
 
 def train(
@@ -46,6 +45,7 @@ def train(
     options: TrainOptions,
     config: NeuralLmConfig,
     *,
+    minutes: float = float("inf"),
     resume: NeuralLmCheckpoint | None = None,
     cooldown: float = COOLDOWN,
     on_step: Callable[[Report], object] = lambda report: None,
@@ -53,26 +53,29 @@ def train(
 ) -> NeuralLmCheckpoint:
     """Trains, or continues `resume`, and writes the checkpoint to `path`: periodically, at the end, and on Ctrl-C.
 
-    cooldown: the last share of the steps, over which the rate falls linearly to zero.
+    It ends after `options.steps` or `minutes`, both over all its sessions.
+
+    cooldown: the last share of the training, over which the rate falls linearly to zero.
 
     Raises KeyboardInterrupt after Ctrl-C, once the checkpoint is written.
     """
     torch.manual_seed(options.seed)
-    model = NeuralLm(config)
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    model = NeuralLm(config).to(device)
     optimizer = build_optimizer(model, OptimConfig(kind="muon", lr=options.lr, betas=(0.9, 0.95), weight_decay=0.05))
-    step, minutes, pieces_before = 0, 0.0, 0
+    step, elapsed, pieces_before = 0, 0.0, 0
     if resume is not None:
         if resume.config != config:
             raise CheckpointError(f"{path} is of another network, {resume.config}, than {config}")
         model.load_state_dict(resume.weights)
         if resume.optimizer:
             optimizer.load_state_dict(resume.optimizer)
-        step, minutes = resume.step, float(resume.summary.get("minutes", 0.0))
+        step, elapsed = resume.step, float(resume.summary.get("minutes", 0.0))
         pieces_before = int(resume.summary["pieces"]) - step * options.rows * options.length
     # Compiled, a step takes two thirds of the time, and the first one a minute more.
     loss_of = torch.compile(_Loss(model)) if options.steps - step >= COMPILED_FROM else _Loss(model)
-    depth, mask = causal(options.length)
-    began = time.monotonic() - 60 * minutes
+    depth, mask = (each.to(device) for each in causal(options.length))
+    began = time.monotonic() - 60 * elapsed
 
     def checkpoint() -> NeuralLmCheckpoint:
         summary = {
@@ -83,17 +86,20 @@ def train(
         }
         return NeuralLmCheckpoint(config, tokenizer, model.state_dict(), step, optimizer.state_dict(), summary)
 
+    def share() -> float:
+        return min(1.0, max(step / options.steps, (time.monotonic() - began) / 60 / minutes))
+
     losses: list[Tensor] = []
     since = time.monotonic()
     with ThreadPoolExecutor(1) as pool:
         following = pool.submit(rows, texts, options.rows, options.length, (options.seed, step))
         try:
-            while step < options.steps:
-                batch = torch.from_numpy(following.result())
+            while (done := share()) < 1.0:
+                batch = torch.from_numpy(following.result()).to(device)
                 following = pool.submit(rows, texts, options.rows, options.length, (options.seed, step + 1))
                 for group in optimizer.param_groups:
-                    group["lr"] = rate(options, step, cooldown)
-                with torch.autocast("cpu", torch.bfloat16):
+                    group["lr"] = rate(options, step, done, cooldown)
+                with torch.autocast(device.type, torch.bfloat16):
                     loss = loss_of(batch, depth, mask)
                 optimizer.zero_grad()
                 loss.backward()
@@ -105,7 +111,7 @@ def train(
                     now = time.monotonic()
                     mean = float(torch.stack(losses).mean())
                     num_pieces = len(losses) * options.rows * options.length
-                    on_step(Report(step, step / options.steps, mean, num_pieces / (now - since)))
+                    on_step(Report(step, share(), mean, num_pieces / (now - since)))
                     losses, since = [], now
                 if step % options.save_every == 0 and step < options.steps:
                     checkpoint().save(path)
@@ -142,13 +148,14 @@ def perplexity(model: NeuralLm, pieces: np.ndarray, length: int = 256, begins_wo
     """Perplexity per piece of utterances (num_pieces,), in parts of `length`. With begins_word, (num_pieces of the
     vocabulary,) bool, which tells the pieces that begin a word: per word and utterance end."""
     total, count = 0.0, 0
-    depth, mask = causal(length)
+    device = model.embedding.weight.device
+    depth, mask = (each.to(device) for each in causal(length))
     padded = np.append(pieces, SOS_EOS_ID).astype(np.int64)
     for start in range(0, len(padded) - 1, length):
-        stretch = torch.from_numpy(padded[None, start : start + length + 1])
+        stretch = torch.from_numpy(padded[None, start : start + length + 1]).to(device)
         size = stretch.shape[1] - 1
         logits = model(stretch[:, :-1], depth[:size], mask[:, :size, :size])
         target = stretch[0, 1:]
         total += float(F.cross_entropy(logits[0].float(), target, reduction="sum"))
-        count += size if begins_word is None else int(torch.from_numpy(begins_word)[target].sum())
+        count += size if begins_word is None else int(torch.from_numpy(begins_word)[target.cpu()].sum())
     return math.exp(total / max(count, 1))

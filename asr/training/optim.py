@@ -78,7 +78,7 @@ class Muon(AdamW):
             if parameter.grad is not None:
                 by_shape.setdefault(parameter.shape, []).append(parameter)
         # Like AdamW's fused kernel: a step marked on the device changes nothing.
-        keep = 1.0 - getattr(self, "found_inf", torch.zeros(()))
+        keep = 1.0 - getattr(self, "found_inf", group["params"][0].new_zeros(()))
         for (rows, columns), parameters in by_shape.items():
             gradient = torch.stack([p.grad for p in parameters if p.grad is not None])
             gradient = torch.where(keep > 0, gradient, 0.0)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from asr.export.neural_lm import NeuralLmGraph, example_tree, export_neural_lm
 from asr.neural_lm.checkpoint import NeuralLmCheckpoint
 from asr.neural_lm.model import NeuralLm, NeuralLmConfig, causal
 from asr.neural_lm.text import learn_pieces, read, rows
-from asr.neural_lm.train import DEFAULTS, train
+from asr.neural_lm.train import DEFAULTS, rate, train
 from asr.runtime.neural_lm import NeuralLmFile
 from asr.runtime.onnx_session import ModelError
 from asr.tokenizer import SOS_EOS_ID, Tokenizer
@@ -69,6 +71,32 @@ def test_tree_scores_each_sentence_as_if_alone(tokenizer: Tokenizer) -> None:
             log_probs = model(sentence, depth, causal_mask)[0].log_softmax(-1)
         expected = log_probs[:-1].gather(1, sentence[0, 1:, None])[:, 0]
         assert torch.allclose(scores[path[::-1][1:]], expected, atol=1e-4)
+
+
+def test_training_ends_after_its_minutes(
+    text_file: Path, tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = itertools.count(step=12.0)
+    monkeypatch.setattr("asr.neural_lm.train.time", SimpleNamespace(monotonic=lambda: next(clock)))
+    shares: list[float] = []
+    done = train(
+        [read(text_file, 1.0, tokenizer)],
+        tmp_path / "lm.pt",
+        tokenizer,
+        replace(DEFAULTS, steps=100, rows=8, length=16),
+        tiny(tokenizer),
+        minutes=2.0,
+        on_step=lambda report: shares.append(report.share),
+    )
+    assert 0 < done.step == len(shares) < 10
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
+
+
+def test_the_rate_falls_to_zero_over_the_last_share() -> None:
+    options = replace(DEFAULTS, steps=1000, lr=1.0)
+    assert [round(rate(options, step, step / 1000, 0.5), 3) for step in (99, 400, 750, 999)] == [0.5, 1.0, 0.5, 0.002]
+    assert rate(options, 400, 0.9, 0.5) == pytest.approx(0.2)  # a training of some minutes, of which 90 % have passed
 
 
 def test_training_learns_the_text(text_file: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
@@ -138,7 +166,8 @@ def test_commands_train_export_and_train_further(
 ) -> None:
     output = tmp_path / "lm.pt"
     command = ["neural-lm", f"{text_file}*2", "-o", str(output), "--pieces", "40", "--lr", "1"]
-    assert main([*command, "--steps", "1"]) == 0
+    assert main([*command, "--steps", "1", "--layers", "1"]) == 0
+    assert NeuralLmCheckpoint.load(output).config.num_layers == 1
     assert main([*command, "--steps", "1"]) == 1
     assert "--resume" in capsys.readouterr().err
     assert main([*command, "--steps", "2", "--resume"]) == 0
@@ -152,8 +181,14 @@ def test_commands_train_export_and_train_further(
     assert f"{output} is not a neural language model in int8 of asr export" in capsys.readouterr().err
     assert main([*further, "--resume"]) == 1
     assert "--init cannot be given with it" in capsys.readouterr().err
-    assert main([*command[:3], str(tmp_path / "other.pt"), "--lr", "0"]) == 1
-    assert "--lr 0.0 must be above 0" in capsys.readouterr().err
+    for wrong, error in (
+        (["--lr", "0"], "--lr 0.0 must be above 0"),
+        (["--rows", "0"], "--rows 0 must be at least 1"),
+        (["--minutes", "0"], "--minutes 0.0 must be above 0"),
+        (["--layers", "2", "--init", "bundled"], "--layers is for a new network"),
+    ):
+        assert main([*command[:3], str(tmp_path / "other.pt"), *wrong]) == 1
+        assert error in capsys.readouterr().err
 
 
 def test_what_is_not_a_language_model_is_refused(tmp_path: Path) -> None:
