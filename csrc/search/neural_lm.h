@@ -63,7 +63,7 @@ struct NeuralLmMetadata {
   explicit NeuralLmMetadata(const MetadataEntries& entries);
 };
 
-inline constexpr std::int64_t kNumSentences = 100;  // of a lattice; more do not reduce errors
+inline constexpr std::int64_t kNumSentences = 200;  // of a lattice; more do not reduce errors
 inline constexpr double kRescoringBeam = 5.0;       // sentences at most this many nats below the best are rescored
 inline constexpr std::size_t kMaxNodes = 800;       // approximate maximum of a tree; limits the time that a final takes
 
