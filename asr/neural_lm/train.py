@@ -72,8 +72,9 @@ def train(
             optimizer.load_state_dict(resume.optimizer)
         step, elapsed = resume.step, float(resume.summary.get("minutes", 0.0))
         pieces_before = int(resume.summary["pieces"]) - step * options.rows * options.length
-    # Compiled, a step takes two thirds of the time, and the first one a minute more.
-    loss_of = torch.compile(_Loss(model)) if options.steps - step >= COMPILED_FROM else _Loss(model)
+    # Compiled, a step on a CPU takes two thirds of the time, and the first one a minute more.
+    is_compiled = device.type == "cpu" and options.steps - step >= COMPILED_FROM
+    loss_of = torch.compile(_Loss(model)) if is_compiled else _Loss(model)
     depth, mask = (each.to(device) for each in causal(options.length))
     began = time.monotonic() - 60 * elapsed
 
