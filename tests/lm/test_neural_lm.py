@@ -93,7 +93,7 @@ def test_training_ends_after_its_minutes(
     assert shares[-1] == 1.0
 
 
-def test_the_rate_falls_to_zero_over_the_last_share() -> None:
+def test_rate_falls_to_zero_over_the_last_share() -> None:
     options = replace(DEFAULTS, steps=1000, lr=1.0)
     assert [round(rate(options, step, step / 1000, 0.5), 3) for step in (99, 400, 750, 999)] == [0.5, 1.0, 0.5, 0.002]
     assert rate(options, 400, 0.9, 0.5) == pytest.approx(0.2)  # a training of some minutes, of which 90 % have passed
