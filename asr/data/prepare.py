@@ -78,7 +78,9 @@ def prepare(
         with (
             CutSet.open_writer(partial) as manifest,
             Float16Writer(features_file) as storage,
-            contextlib.closing(_prepare_all(_normalized(utterances, options, result), options)) as items,
+            contextlib.closing(
+                _prepare_all(normalized(utterances, options.normalizer, result.outside), options)
+            ) as items,
         ):
             for item in items:
                 for one in item:
@@ -124,7 +126,11 @@ def prepare(
     return result
 
 
-def _normalized(utterances: Iterable[Item], options: PrepareOptions, result: PrepareResult) -> Iterator[Item]:
+def normalized(utterances: Iterable[Item], normalizer: TextNormalizer, outside: Counter[str]) -> Iterator[Item]:
+    """The items with normalized texts; utterances without a usable text or with a former one's id become a Refusal.
+
+    outside: receives the counts of characters outside the alphabet.
+    """
     seen: set[str] = set()
     for utterance in utterances:
         if not isinstance(utterance, Utterance):
@@ -134,15 +140,15 @@ def _normalized(utterances: Iterable[Item], options: PrepareOptions, result: Pre
             yield Refusal(utterance.id, str(utterance.audio), "duplicate id", "the first one is kept")
             continue
         seen.add(utterance.id)
-        normalized = options.normalizer(utterance.text)
-        result.outside.update(normalized.outside)
-        if normalized.refused:
-            detail = f"{' '.join(normalized.refused)} in: {utterance.text}"
+        normal = normalizer(utterance.text)
+        outside.update(normal.outside)
+        if normal.refused:
+            detail = f"{' '.join(normal.refused)} in: {utterance.text}"
             yield Refusal(utterance.id, str(utterance.audio), "outside the alphabet", detail)
-        elif not normalized.text:
+        elif not normal.text:
             yield Refusal(utterance.id, str(utterance.audio), "empty text", repr(utterance.text))
         else:
-            yield replace(utterance, text=normalized.text)
+            yield replace(utterance, text=normal.text)
 
 
 def _prepare_batch(batch: Sequence[Item], options: PrepareOptions) -> list[list[Prepared | Refusal]]:
@@ -162,19 +168,23 @@ def _start_worker() -> None:
     torch.set_num_threads(1)
 
 
+def worker_pool(num_jobs: int) -> ProcessPoolExecutor:
+    """Processes with one thread each, which leave Ctrl-C to this one."""
+    # PyTorch's thread pools do not survive a fork.
+    pool = ProcessPoolExecutor(num_jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker)
+    with interrupts_ignored():  # inherited: a worker that is still importing must not show a traceback
+        for _ in range(num_jobs):
+            pool.submit(os.getpid)
+    return pool
+
+
 def _prepare_all(utterances: Iterable[Item], options: PrepareOptions) -> Generator[list[Prepared | Refusal]]:
     """Results in the order of `utterances`; a limited number of them is in progress at any time."""
     if options.num_jobs == 1:
         for utterance in utterances:
             yield _prepare_batch([utterance], options)[0]
         return
-    # PyTorch's thread pools do not survive a fork.
-    pool = ProcessPoolExecutor(
-        options.num_jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker
-    )
-    with interrupts_ignored():  # inherited: a worker that is still importing must not show a traceback
-        for _ in range(options.num_jobs):
-            pool.submit(os.getpid)
+    pool = worker_pool(options.num_jobs)
     pending: deque[Future[list[list[Prepared | Refusal]]]] = deque()
     batch: list[Item] = []
     try:

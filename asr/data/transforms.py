@@ -188,10 +188,15 @@ def without_clipping(samples: np.ndarray) -> np.ndarray:
 
 def reverberate(speech: np.ndarray, response: np.ndarray) -> np.ndarray:
     """Speech (num_samples,) convolved with an impulse response (num_taps,): float32, same length, power and timing."""
-    taps = np.abs(response)
-    onset = int(np.argmax(taps >= _ONSET * taps.max()))
+    onset = arrival(response)
     wet = convolve1d(torch.from_numpy(speech), torch.from_numpy(response)).numpy()[onset : onset + len(speech)]
     return wet * np.float32(np.sqrt(power(speech) / max(power(wet), 1e-20)))
+
+
+def arrival(response: np.ndarray) -> int:
+    """The tap of an impulse response (num_taps,) where the direct sound arrives."""
+    taps = np.abs(response)
+    return int(np.argmax(taps >= _ONSET * taps.max()))
 
 
 def simulated_room(rng: np.random.Generator) -> np.ndarray:
@@ -201,8 +206,7 @@ def simulated_room(rng: np.random.Generator) -> np.ndarray:
         torch.manual_seed(torch_seed)
         response = FastRandomRIRGenerator(SAMPLE_RATE, room_seed=room_seed, source_seed=source_seed)(nsource=1)[0]
     # FRA-RIR's sources are up to 12 m away, most of them far beyond the critical distance.
-    taps = np.abs(response)
-    end = int(np.argmax(taps >= _ONSET * taps.max())) + _DIRECT
+    end = arrival(response) + _DIRECT
     direct, tail = float(np.sum(response[:end] ** 2)), float(np.sum(response[end:] ** 2))
     ratio = 10 ** (rng.uniform(*DIRECT_RATIO_RANGE_DB) / 10)
     response = response.copy()
