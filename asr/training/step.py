@@ -67,10 +67,10 @@ class Learner:
         if world_size > 1:
             self.losses = DistributedDataParallel(self.losses, broadcast_buffers=False)
 
-    def __call__(self, batches: Sequence[Batch], step: int) -> tuple[StepStats, float]:
+    def __call__(self, batches: Sequence[Batch], step: int, lr: float | None = None) -> tuple[StepStats, float]:
         """Takes step number `step`, from 1. Returns its measurements, on the device, and the learning rate.
 
-        A step with a non-finite gradient changes nothing.
+        lr: the rate; by default that of the schedule of `config`. A step with a non-finite gradient changes nothing.
         """
         config = self.config
         chunks = [draw_chunk(config.chunk, f"{config.train.seed} {step} {view}") for view in range(num_views(config))]
@@ -89,7 +89,7 @@ class Learner:
                 (losses.total * readable).backward()
             sums.append(torch.stack(losses).detach() * readable)
         grad_norm = nn.utils.clip_grad_norm_(self.model.parameters(), config.optim.max_grad_norm)
-        lr = learning_rate(config.optim, step, config.train.max_steps)
+        lr = learning_rate(config.optim, step, config.train.max_steps) if lr is None else lr
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         # The fused kernel skips a step that is marked on the device; an `if` here would wait for the device.
