@@ -17,6 +17,7 @@ COMMANDS = {
     "prepare": ("asr.data.prepare", "check recordings and transcripts, compute features"),
     "shard": ("asr.data.shards", "split data sets into shards, for sets larger than a disk"),
     "train": ("asr.training.train", "train or fine-tune a model"),
+    "train-gpu": ("asr.training.gpu.cli", "train for some minutes on a GPU that holds all recordings"),
     "adapt": ("asr.export.adapt", "adapt a model to a voice with a few minutes of recordings"),
     "average": ("asr.training.average", "average the weights of several training runs"),
     "evaluate": ("asr.evaluation.evaluate", "word error rate against latency"),
@@ -56,6 +57,7 @@ EXAMPLES = """examples:
   asr prepare manifest recordings.tsv --out data
   asr prepare noise sounds --out data --name noise_alone
   asr train tiny data.train=data/train-clean-100.jsonl.gz data.valid=data/dev-clean.jsonl.gz
+  asr train-gpu train.tsv --minutes 10 --valid dev.tsv -o new.safetensors
   asr adapt recordings -o mine.onnx
   asr evaluate runs/tiny --data data/dev-clean.jsonl.gz --chunk-ms full,640,320
   asr transcribe podcasts/ --out texts

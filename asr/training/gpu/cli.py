@@ -1,0 +1,141 @@
+"""`asr train-gpu`: trains a network for some minutes, with all recordings in the memory of a GPU."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+from rich.console import Console
+
+from asr.command import split_weight
+from asr.cores import num_cores
+from asr.files import require_folder
+from asr.tables import Refusal
+from asr.training.checkpoint import load_pretrained
+from asr.training.gpu.recordings import read_noise, read_rooms, read_speech
+from asr.training.gpu.train import Options, held_out, train
+from asr.training.inputs import load_phones
+from asr.training.short import TrainBar
+
+DESCRIPTION = """\
+Trains a network for some minutes on a GPU, which holds all recordings and draws their speed, room, noise, telephone
+line and masks anew for every batch. Instead of data sets of `asr prepare` it reads tables of recordings and texts.
+It writes the moving average of the weights. Without a GPU it trains on the CPU, slowly.
+"""
+EXAMPLES = """\
+examples:
+  asr train-gpu train.tsv --minutes 10 --noise sounds --valid dev.tsv -o new.safetensors
+  asr train-gpu train.tsv more.tsv*0.7 --minutes 60 --lexicon lexicon.txt -o new.safetensors
+"""
+NUM_NAMED = 3
+"""Recordings named for each reason to leave some out."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = DESCRIPTION, EXAMPLES
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument(
+        "tables",
+        nargs="+",
+        metavar="TABLE*SHARE",
+        help="recordings and texts, as for `asr prepare manifest`; SHARE of them is drawn in each epoch, 1 by default",
+    )
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE.safetensors", help="the new weights")
+    parser.add_argument(
+        "--minutes", type=float, required=True, metavar="M", help="time of training, without reading the recordings"
+    )
+    parser.add_argument(
+        "--init", default="bundled", metavar="WEIGHTS", help="weights to start from, as for train.init (bundled)"
+    )
+    parser.add_argument("--valid", nargs="+", default=[], metavar="TABLE", help="recordings and texts to validate on")
+    parser.add_argument("--noise", type=Path, metavar="DIR", help="recordings without speech (default: synthesized)")
+    parser.add_argument("--rooms", type=Path, metavar="DIR", help="room impulse responses (default: simulated)")
+    parser.add_argument(
+        "--num-rooms", type=int, default=500, metavar="N", help="number of simulated rooms (%(default)s)"
+    )
+    parser.add_argument(
+        "--lexicon",
+        default="bundled",
+        metavar="FILE",
+        help="pronunciations for a network with phones, of `asr lexicon make` (default: those of the bundled "
+        "language model)",
+    )
+    parser.add_argument("--lr", type=float, default=Options.lr, metavar="RATE", help="highest rate (%(default)s)")
+    parser.add_argument(
+        "--batch-s",
+        type=float,
+        default=Options.batch_s,
+        metavar="S",
+        help="seconds of audio in a batch, with padding; it is used in two views (%(default)g)",
+    )
+    parser.add_argument("--jobs", type=int, default=num_cores(), metavar="N", help="processes that read (%(default)s)")
+    parser.add_argument("--seed", type=int, default=Options.seed, metavar="N", help="random seed (%(default)s)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Entry of `asr train-gpu`. Raises ValueError for arguments and recordings that it cannot use."""
+    for name, least in (("num_rooms", 1), ("jobs", 1), ("seed", 0)):
+        if (value := getattr(args, name)) < least:
+            raise ValueError(f"--{name.replace('_', '-')} {value} must be at least {least}")
+    for name in ("minutes", "lr", "batch_s"):
+        if not 0 < (value := getattr(args, name)) < float("inf"):
+            raise ValueError(f"--{name.replace('_', '-')} {value:g} must be a number above 0")
+    if args.output.suffix != ".safetensors":
+        raise ValueError(f"{args.output} must end with .safetensors")
+    require_folder(args.output)
+    start = load_pretrained(args.init)
+    tables = [split_weight(text, "share", 1.0) for text in args.tables]
+    console = Console(stderr=True)
+    with console.status("reading recordings"):
+        speech = read_speech(tables, start.tokenizer, args.jobs)
+        valid = read_speech([(name, 1.0) for name in args.valid], start.tokenizer, args.jobs) if args.valid else None
+        noise = read_noise(args.noise, args.jobs, args.seed)
+    with console.status("rooms"):
+        rooms = read_rooms(args.rooms, args.num_rooms, args.jobs, args.seed)
+    _name_left_out(console, [*speech.refusals, *(valid.refusals if valid else ())])
+    texts = [*speech.texts, *(valid.texts if valid else ())]
+    phones = load_phones(args.lexicon, texts, start.phones) if start.phones else None
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    console.print(
+        f"{len(speech.texts)} utterances, {speech.hours:.2f} hours; {noise.num_recorded} recordings of noise; "
+        f"{len(rooms)} rooms; {device.type}",
+        highlight=False,
+    )
+    unit = "phone" if phones else "word"
+    with TrainBar(console, "s of audio") as bar:
+
+        def on_rates(step: int, rates: dict[str, float]) -> None:
+            listed = ", ".join(f"{name} {100 * rate:.2f} %" for name, rate in rates.items())
+            bar.scores(step, f"{unit} errors", listed)
+
+        completed = train(
+            start,
+            speech,
+            noise,
+            rooms,
+            held_out(valid) if valid else [],
+            phones,
+            Options(args.minutes, args.batch_s, args.lr, args.seed),
+            args.output,
+            device,
+            on_step=bar.step,
+            on_rates=on_rates,
+        )
+    if not completed:
+        print(f"asr train-gpu: stopped; {args.output} has the weights so far", file=sys.stderr)
+        return 130
+    print(f"{args.output}: trained; convert it for apps: asr export {args.output} -o model.onnx --int8")
+    return 0
+
+
+def _name_left_out(console: Console, refusals: Iterable[Refusal]) -> None:
+    reasons: dict[str, list[Refusal]] = {}
+    for refusal in refusals:
+        reasons.setdefault(refusal.reason, []).append(refusal)
+    for reason, found in reasons.items():
+        names = "; ".join(f"{each.id} ({each.detail})" for each in found[:NUM_NAMED])
+        more = f"; and {len(found) - NUM_NAMED} more" if len(found) > NUM_NAMED else ""
+        console.print(f"left out for {reason}: {names}{more}", markup=False, soft_wrap=True)

@@ -1,0 +1,128 @@
+"""The waveforms of a batch, computed on the device from the recordings there: speed, rooms, noise, telephone lines.
+
+The same as `asr.data.transforms`, for all rows at once, and drawn anew in every epoch.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+import torchaudio
+from torch import Tensor
+
+from asr.data.transforms import BAND_EDGES_HZ, LINE_RATE
+from asr.features import FRAME_SHIFT, SAMPLE_RATE
+from asr.training.gpu.plans import ALONE, SPEEDS, WITH_SPEECH, Plan
+from asr.training.gpu.recordings import ROOM_TAPS, Noise, Speech
+
+_PEAK = 0.99
+_MU, _A = 255.0, 87.6  # of G.711
+_QUIET = 0.01  # a part of a recording more than 20 dB below the whole is not raised to the wanted ratio
+
+
+class Waves:
+    """The recordings on a device. rooms: (num_rooms, ROOM_TAPS) impulse responses."""
+
+    def __init__(self, speech: Speech, noise: Noise, rooms: np.ndarray, device: torch.device) -> None:
+        self._speech = torch.from_numpy(speech.samples).to(device)
+        self._noise = torch.from_numpy(noise.samples).to(device)
+        self._rooms = torch.from_numpy(rooms).to(device)
+        # A tape that plays faster is a lower sampling rate.
+        self._resamplers = {
+            speed: torchaudio.transforms.Resample(round(SAMPLE_RATE * speed), SAMPLE_RATE).to(device)
+            for speed in SPEEDS
+            if speed != 1.0
+        }
+
+    def __call__(self, plan: Plan) -> Tensor:
+        """(N, 160 * frames) float32 in ±1. plan: on the device."""
+        samples = self._spoken(plan)
+        power = samples.square().sum(1) / plan.num_spoken.clamp(min=1)  # without pauses and margins
+        if plan.num_rooms:
+            dry = slice(plan.num_rooms)
+            samples[dry] = self._reverberant(samples[dry], power[dry], plan.num_spoken[dry], plan.rooms[dry])
+        samples += self._scaled_noise(plan, power, samples.shape[1])
+        if plan.num_lines:
+            lines = slice(-plan.num_lines, None)
+            samples[lines] = telephone(samples[lines], power[lines], plan.line_db[lines], plan.line_law[lines])
+        peak = samples.abs().amax(1, keepdim=True)
+        return samples * (_PEAK / peak.clamp(min=_PEAK))
+
+    def _spoken(self, plan: Plan) -> Tensor:
+        """The utterances in their places, at the plan's speed."""
+        size = plan.frames * FRAME_SHIFT
+        time = torch.arange(math.ceil(size * plan.speed) + 64, device=self._speech.device)
+        samples = torch.zeros(len(plan.num_frames), len(time), device=time.device)
+        for start, length, place in plan.segments.permute(2, 1, 0).unsqueeze(-1):  # (N, 1) each
+            position = time - place
+            inside = (position >= 0) & (position < length)
+            heard = self._speech[(start + position).clamp(0, len(self._speech) - 1)]
+            samples += torch.where(inside, heard.float(), 0.0)
+        samples /= 32768
+        if plan.speed != 1.0:
+            with torch.backends.cudnn.flags(allow_tf32=False):  # a convolution in full precision
+                samples = self._resamplers[plan.speed](samples)
+        return torch.nn.functional.pad(samples, (0, max(0, size - samples.shape[1])))[:, :size].contiguous()
+
+    def _reverberant(self, samples: Tensor, power: Tensor, num_spoken: Tensor, rooms: Tensor) -> Tensor:
+        """Samples (N, num_samples) in rooms; the power (N,) of the words stays."""
+        size = samples.shape[1]
+        length = _fft_length(size + ROOM_TAPS)
+        spectrum = torch.fft.rfft(samples, n=length) * torch.fft.rfft(self._rooms[rooms].float(), n=length)
+        wet = torch.fft.irfft(spectrum, n=length)[:, :size]
+        wet_power = wet.square().sum(1) / num_spoken.clamp(min=1)
+        return wet * (power / wet_power.clamp(min=1e-20)).sqrt()[:, None]
+
+    def _scaled_noise(self, plan: Plan, power: Tensor, size: int) -> Tensor:
+        """(N, size): each row's noise, for speech of the power (N,)."""
+        start, length, offset = plan.noise.unbind(1)
+        time = torch.arange(size, device=power.device)
+        noise = self._noise[start[:, None] + (offset[:, None] + time) % length[:, None]]
+        whole = plan.noise_power.clamp(min=1e-12)
+        reference = torch.maximum(noise.square().mean(1), _QUIET * whole)
+        with_speech = power / reference * 10 ** (-plan.noise_db / 10)
+        alone = 10 ** (plan.noise_db / 10) / whole
+        gain = torch.where(plan.kind == WITH_SPEECH, with_speech, torch.where(plan.kind == ALONE, alone, 0.0)).sqrt()
+        return gain[:, None] * noise
+
+
+def telephone(samples: Tensor, power: Tensor, level_db: Tensor, law: Tensor) -> Tensor:
+    """Samples (N, num_samples) through a telephone line: 300 to 3400 Hz at 8 kHz, G.711.
+
+    power: (N,) of the speech, which becomes level_db (N,) relative to full scale; law: (N,) int64, 0 for mu-law, 1 for
+    A-law.
+    """
+    size = samples.shape[1]
+    length = _fft_length(size + ROOM_TAPS // 12)
+    hertz = torch.arange(length // 2 + 1, device=samples.device) * (SAMPLE_RATE / length)
+    lowest, low, high, highest = BAND_EDGES_HZ
+    band = ((hertz - lowest) / (low - lowest)).clamp(0, 1) * ((highest - hertz) / (highest - high)).clamp(0, 1)
+    factor = SAMPLE_RATE // LINE_RATE
+    kept = length // factor // 2 + 1  # frequencies of the line
+    spectrum = (torch.fft.rfft(samples, n=length) * band)[:, :kept]
+    line = torch.fft.irfft(spectrum, n=length // factor) / factor
+    line = (line * (10 ** (level_db / 20) / power.clamp(min=1e-12).sqrt())[:, None]).clamp(-1, 1)
+    coded = torch.where(law[:, None] == 0, _mu_law(line.abs()), _a_law(line.abs())).clamp(max=1) * line.sign()
+    return torch.fft.irfft(torch.fft.rfft(coded), n=length)[:, :size] * factor
+
+
+def _mu_law(size: Tensor) -> Tensor:
+    """Absolute values in [0, 1] after coding in 7 bits."""
+    code = torch.round(torch.log1p(_MU * size) / math.log1p(_MU) * 127) / 127
+    return torch.expm1(code * math.log1p(_MU)) / _MU
+
+
+def _a_law(size: Tensor) -> Tensor:
+    """Absolute values in [0, 1] after coding in 7 bits."""
+    full = 1 + math.log(_A)
+    code = torch.where(size < 1 / _A, _A * size, 1 + (_A * size.clamp(min=1e-9)).log()) / full
+    code = (torch.floor(code * 127) + 0.5) / 127.5 * full
+    return torch.where(code < 1, code, (code - 1).exp()) / _A
+
+
+def _fft_length(least: int) -> int:
+    """The smallest length of at least `least` that is a small number times a power of two, which is fast."""
+    power = 1 << max(3, least.bit_length() - 4)
+    return -(-least // power) * power
