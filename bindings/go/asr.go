@@ -27,7 +27,7 @@ type Model struct{ handle *C.asr_model }
 // Open opens a model file.
 func Open(path string, options ModelOptions) (*Model, error) {
 	var m memory
-	name := m.given(path)
+	name := m.text(path)
 	return m.load(options, func(o *C.asr_model_options, handle **C.asr_model, e *C.char, size C.size_t) C.asr_status {
 		return C.asr_model_load(name, o, handle, e, size)
 	})

@@ -68,11 +68,6 @@ func (m *memory) text(text string) *C.char {
 	if text == "" {
 		return nil
 	}
-	return m.given(text)
-}
-
-// given is text, "" too.
-func (m *memory) given(text string) *C.char {
 	if strings.Contains(text, "\x00") {
 		m.err = &Error{InvalidArgument, fmt.Sprintf("%q has a NUL, where C ends a text", text)}
 	}

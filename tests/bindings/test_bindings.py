@@ -154,7 +154,6 @@ def test_every_event_is_pythons(
         errors,
         (
             ("2", "there is no file /nowhere.onnx"),
-            ("2", "there is no file "),
             ("1", "there is no option 'beam_sise'"),
             ("1", "beam_size is 0; it must be a whole number in [1, 1024]"),
             ("1", "has a NUL, where C ends a text"),

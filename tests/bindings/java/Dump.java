@@ -82,7 +82,6 @@ public final class Dump {
         }
       });
       report(() -> Model.open("/nowhere.onnx", new ModelOptions()));
-      report(() -> Model.open("", new ModelOptions()));
       report(() -> model.stream(16000, new Settings().set("beam_sise", 5)));
       report(() -> model.stream(16000, new Settings().set("beam_size", 0)));
       report(() -> model.stream(16000, new Settings().mask(List.of("a\0b"))));

@@ -83,7 +83,6 @@ fn main() -> Result<(), Error> {
         println!("{name}\t{}", value.replace('\n', " "));
     }
     report(Model::open("/nowhere.onnx", &ModelOptions::default()));
-    report(Model::open("", &ModelOptions::default()));
     report(model.stream(16000, &Settings::default().set("beam_sise", 5)));
     report(model.stream(16000, &Settings::default().set("beam_size", 0)));
     report(model.stream(16000, &Settings { mask: Some(vec!["a\0b".into()]), ..Default::default() }));
