@@ -222,10 +222,10 @@ class SpeechDataset(Dataset):
             )
             for _ in range(self._num_views)
         ]
-        targets, lengths = _padded([self._tokenizer.encode(row.text) for row in rows])
+        targets, lengths = padded([self._tokenizer.encode(row.text) for row in rows])
         phones, phone_lengths = torch.zeros(len(rows), 0, dtype=torch.int64), torch.zeros(len(rows), dtype=torch.int64)
         if self._phone_tokenizer is not None:
-            phones, phone_lengths = _padded([self._phone_tokenizer.encode(row.text) for row in rows])
+            phones, phone_lengths = padded([self._phone_tokenizer.encode(row.text) for row in rows])
         repeat = self._num_views
         return Batch(
             features=torch.cat(views),
@@ -240,13 +240,13 @@ class SpeechDataset(Dataset):
         )
 
 
-def _padded(rows: list[list[int]]) -> tuple[Tensor, Tensor]:
+def padded(rows: list[list[int]]) -> tuple[Tensor, Tensor]:
     """Token ids of each utterance -> (N, U) int64 padded with IGNORE_ID, U at least 1, and lengths (N,) int64."""
     lengths = torch.tensor([len(row) for row in rows])
-    padded = torch.full((len(rows), max(1, int(lengths.max()))), IGNORE_ID)
+    tokens = torch.full((len(rows), max(1, int(lengths.max()))), IGNORE_ID)
     for index, row in enumerate(rows):
-        padded[index, : len(row)] = torch.tensor(row, dtype=torch.int64)
-    return padded, lengths
+        tokens[index, : len(row)] = torch.tensor(row, dtype=torch.int64)
+    return tokens, lengths
 
 
 def batches(sampler: BatchSampler, dataset: SpeechDataset, num_workers: int) -> DataLoader[Any]:

@@ -15,10 +15,9 @@ import torch
 from torch import Tensor
 
 from asr.config import AugmentConfig, ChunkConfig, Config, OptimConfig
-from asr.data.batches import Batch
+from asr.data.batches import Batch, padded
 from asr.features import FRAME_SHIFT_S, SAMPLE_RATE, fbank
 from asr.lexicon.phones import PhoneTokenizer
-from asr.model.decoder import IGNORE_ID
 from asr.model.model import AsrModel
 from asr.tokenizer import Tokenizer
 from asr.training.gpu.plans import Plan, on_device, plans
@@ -110,7 +109,7 @@ def rate(config: OptimConfig, step: int, share: float) -> float:
 
 
 class Targets(NamedTuple):
-    """Tokens (N, U) int64, padded with IGNORE_ID, and lengths (N,) int64: letters, then phones, U = 0 without them."""
+    """Tokens (N, U) int64 and lengths (N,) int64, of `padded`: letters, then phones, of length 0 without them."""
 
     letters: Tensor
     letter_lengths: Tensor
@@ -140,8 +139,8 @@ class Batches:
     def tokens(self, plan: Plan) -> Targets:
         """The letters and phones of each row; needs no device."""
         texts = [" ".join(self._texts[utterance] for utterance in row) for row in plan.utterances]
-        targets, target_lengths = _padded([self._tokenizer.encode(text) for text in texts])
-        phones, phone_lengths = _padded([self._phones.encode(text) if self._phones else [] for text in texts])
+        targets, target_lengths = padded([self._tokenizer.encode(text) for text in texts])
+        phones, phone_lengths = padded([self._phones.encode(text) if self._phones else [] for text in texts])
         return Targets(targets, target_lengths, phones, phone_lengths)
 
     @torch.no_grad()
@@ -269,15 +268,6 @@ def _ahead(planned: Iterator[Plan], tokens: Callable[[Plan], Targets]) -> Iterat
             ready = following.result()
             following = pool.submit(make)
             yield ready
-
-
-def _padded(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """(N, longest) int64 tokens, padded with IGNORE_ID, and (N,) int64 lengths."""
-    lengths = torch.tensor([len(row) for row in rows])
-    padded = torch.full((len(rows), int(lengths.max())), IGNORE_ID)
-    for number, row in enumerate(rows):
-        padded[number, : len(row)] = torch.tensor(row, dtype=torch.int64)
-    return padded, lengths
 
 
 def _require_room(speech: Speech, device: torch.device) -> None:
