@@ -115,12 +115,12 @@ test("formatted text has small letters, masked words are stars, and raw text is 
 });
 
 test("a name behind a title begins with a capital", async () => {
-  const options = { phrases: ["mister kidder"], unknownCost: 100, punctuation: PUNCTUATION }; // matches any speech
+  const options = { phrases: ["mister man"], unknownCost: 100, punctuation: PUNCTUATION }; // matches any speech
   const by = await Recognizer.load({ model, ...options });
   const { raw, text } = (await recognize(samples, { by })).at(-1);
   await by.close();
-  assert.match(raw, /^(MISTER KIDDER ?)+$/);
-  assert.match(text, /^(Mr\. Kidder[,.?]? ?)+$/);
+  assert.match(raw, /^(MISTER MAN ?)+$/);
+  assert.match(text, /^(Mr\. Man[,.?]? ?)+$/);
 });
 
 test("every option of the core is one of the recognizer, under its name in JavaScript", async () => {

@@ -2,7 +2,7 @@
 //
 //     node speech_recognition.mjs chromium|firefox FOLDER demos|order
 //
-// FOLDER has the page (js/page), files of demos/, and recordings: color.wav, other.wav, talk.wav, off.wav. The audio
+// FOLDER has the page (js/page), files of demos/, and recordings: color.wav, other.wav, talk.wav, radio.wav. The audio
 // of each stream is written there: dictation.0.f32, ... Firefox records the monitor of a sink of $PULSE_SERVER.
 import { spawn } from "node:child_process";
 import { writeFile } from "node:fs/promises";
@@ -63,7 +63,7 @@ async function demos(context, url) {
   }
   found.dictation = await told("dictation", dictation);
 
-  const commands = await opened(context, `${url}commands.html?recordings=off.wav,off.wav`);
+  const commands = await opened(context, `${url}commands.html?recordings=radio.wav,radio.wav`);
   await commands.page.click("body");
   await starts(commands.page, 3);
   found.commands = await told("commands", commands);
@@ -173,13 +173,13 @@ async function silence() {
 
 async function sound() {
   const found = {};
-  const streams = await Promise.all(["talk.wav", "off.wav"].map(recording));
+  const streams = await Promise.all(["talk.wav", "radio.wav"].map(recording));
   const tracks = streams.map((each) => each.getAudioTracks()[0]);
   [found.track, found.otherTrack] = await Promise.all(streams.map((each, i) =>
     session({}, (recognition, type) => type === "start" && each.play(), tracks[i])));
   found.states = tracks.map(({ readyState }) => readyState);
   let stream;
-  navigator.mediaDevices.getUserMedia = async () => (stream = await microphone("off.wav"));
+  navigator.mediaDevices.getUserMedia = async () => (stream = await microphone("radio.wav"));
   // The page stops before the first words are recognized.
   found.pushToTalk = await session({ continuous: true },
     (recognition, type) => type === "soundstart" && setTimeout(() => recognition.stop(), 600));

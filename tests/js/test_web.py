@@ -19,7 +19,6 @@ from support.recognition import recognize
 from support.synth import speech, write_audio
 
 from asr import Recognizer
-from asr.evaluation.wer import count_errors
 from asr.lm.packed import BUNDLED
 from asr.runtime.neural_lm import bundled_neural_lm
 from asr.runtime.onnx_model import bundled_model
@@ -70,7 +69,7 @@ def spans(events: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
 @pytest.fixture(scope="module")
 def spoken(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three synthetic utterances, as a WAV file."""
-    first = speech("the quick brown fox jumps over the lazy dog")
+    first = speech("the old man walked slowly down the road")
     second = speech("she walked to the sea", voice="en-gb")
     audio = np.concatenate([first, PAUSE, second, PAUSE, 0.5 * first])
     return write_audio(tmp_path_factory.mktemp("speech") / "spoken.wav", audio)
@@ -83,15 +82,12 @@ def read(wav: Path) -> np.ndarray:
 
 
 def test_node_writes_the_words_of_python(spoken: Path) -> None:
-    # Bundled int8 model and language model, second pass, rescoring. A word of unclear speech may differ: see below.
+    """With the bundled int8 model and both language models, on speech so clear that rounding changes no word."""
     recognizer = Recognizer()
-    for wav, num_finals, most in ((SAMPLE, 1, 0), (spoken, 3, 2)):
+    for wav, num_finals in ((SAMPLE, 1), (spoken, 3)):
         expected = [event.raw for event in recognize(recognizer, read(wav)) if event.type == "final"]
         assert len(expected) == num_finals
-        found = [event["raw"] for event in transcribe(bundled_model(), wav) if event["type"] == "final"]
-        assert len(found) == num_finals
-        errors = count_errors(expected, found)
-        assert errors.insertions + errors.deletions + errors.substitutions <= most, (found, expected)
+        assert [e["raw"] for e in transcribe(bundled_model(), wav) if e["type"] == "final"] == expected
 
 
 def test_node_gives_the_same_events_as_python(spoken: Path) -> None:
