@@ -1,6 +1,6 @@
 # The wheel's bill of materials (PEP 770, CycloneDX): what is compiled into it, and the models with their checksums.
 set(components "")
-file(GLOB models CONFIGURE_DEPENDS asr/models/*.lm asr/models/*.onnx asr/models/*.safetensors)
+file(GLOB models CONFIGURE_DEPENDS asr/models/*.lm asr/models/*.onnx)
 foreach(model IN LISTS models)
   file(SHA256 ${model} hash)
   get_filename_component(name ${model} NAME)

@@ -114,7 +114,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--init",
         default="bundled",
         metavar="WEIGHTS",
-        help="a .safetensors file or a checkpoint to start from (bundled)",
+        help="a .safetensors or float32 .onnx file or a checkpoint to start from (bundled)",
     )
     parser.add_argument("--language", metavar="CODE", help="language of the model (bundled: en; otherwise not stated)")
     parser.add_argument(

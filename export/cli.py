@@ -16,7 +16,7 @@ from asr.export.neural_lm import export_neural_lm
 from asr.export.parity import CASES
 from asr.export.punctuation import PunctuationReport, export_punctuation
 from asr.export.sherpa import ExportedFile, export_sherpa
-from asr.export.write import ExportReport, export_model, in_half_precision
+from asr.export.write import ExportReport, export_model, in_half_precision, without_folders
 from asr.features import ENCODER_FRAME_MS
 from asr.files import require_folder
 from asr.lm.mix import pruned
@@ -33,8 +33,9 @@ from asr.training.pretrained import Pretrained
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "checkpoint",
-        help="the folder of a training run (its best checkpoint), a checkpoint, a .safetensors file, or bundled; a "
-        'checkpoint of "asr text train" gives a punctuation file, one of "asr neural-lm" a neural language model',
+        help="the folder of a training run (its best checkpoint), a checkpoint, a .safetensors or float32 .onnx file, "
+        'or bundled; a checkpoint of "asr text train" gives a punctuation file, one of "asr neural-lm" a neural '
+        "language model",
     )
     parser.add_argument(
         "--target",
@@ -211,7 +212,12 @@ def _run_weights(args: argparse.Namespace, pretrained: Pretrained, source: str) 
         raise ValueError("--int8 is for inference: weights for further training are not quantized")
     require_folder(args.output)
     rounded = in_half_precision(pretrained.model()).state_dict()  # the same values as an exported graph
-    replace(pretrained, weights=rounded, license=args.license or pretrained.license).save(args.output)
+    replace(
+        pretrained,
+        config=without_folders(pretrained.config),
+        weights=rounded,
+        license=args.license or pretrained.license,
+    ).save(args.output)
     print(f"{source} -> {args.output}\n  {args.output.stat().st_size / 1e6:.1f} MB, matrices in half precision")
     return 0
 

@@ -14,6 +14,7 @@ import onnx
 import torch
 
 from asr._core import onnx_checksum
+from asr.config import Config
 from asr.export.graph import ExportError, decoder_graph, output_path, state_rows, step_graph
 from asr.export.parity import CASES, Case, FloatArray, ParityReport, check_parity, step_through, whole_lengths
 from asr.export.quantize import halve, quantize
@@ -133,6 +134,18 @@ def in_half_precision(model: AsrModel) -> AsrModel:
     return model
 
 
+def without_folders(config: Config) -> Config:
+    """The configuration with names of files in place of paths: folders of the machine that trained a model tell its
+    users nothing."""
+    data, train = config.data, config.train
+    sets = [tuple(Path(path).name for path in paths) for paths in (data.train, data.valid)]
+    return replace(
+        config,
+        data=replace(data, train=sets[0], valid=sets[1], lexicon=Path(data.lexicon).name),
+        train=replace(train, output=Path(train.output).name, init=Path(train.init).name),
+    )
+
+
 def describe(pretrained: Pretrained, **settings: Any) -> ModelMetadata:
     """The metadata of a model file; `settings` are fields of ModelMetadata."""
     model_config = pretrained.model_config
@@ -144,7 +157,7 @@ def describe(pretrained: Pretrained, **settings: Any) -> ModelMetadata:
         dim=model_config.dim,
         cmvn_mean=tuple(pretrained.weights["encoder.mean"].tolist()),
         cmvn_std=tuple((1.0 / pretrained.weights["encoder.inverse_std"]).tolist()),
-        config=pretrained.config.to_dict(),
+        config=without_folders(pretrained.config).to_dict(),
         training=pretrained.training,
         **settings,
     )

@@ -54,8 +54,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "checkpoints",
         nargs="+",
         metavar="WEIGHTS[*SHARE]",
-        help="folders of training runs (their best checkpoints), checkpoints, .safetensors files or bundled, that "
-        "started from the same weights; share: any number above 0 (default 1)",
+        help="folders of training runs (their best checkpoints), checkpoints, .safetensors or float32 .onnx files, or "
+        "bundled; all must have started from the same weights; share: any number above 0 (default 1)",
     )
     parser.add_argument("-o", "--output", required=True, type=Path, metavar="PATH", help="the .safetensors file")
 

@@ -20,7 +20,8 @@ from asr.config import Config, ModelConfig, from_dict
 from asr.files import replacing
 from asr.model.model import with_vocab
 from asr.tokenizer import Tokenizer
-from asr.training.pretrained import BUNDLED, CheckpointError, Pretrained, check_weights
+from asr.training.exported import BUNDLED, load_exported
+from asr.training.pretrained import CheckpointError, Pretrained, check_weights
 
 FORMAT_VERSION = 1
 _NAME = re.compile(r"checkpoint-(\d+)\.pt")
@@ -171,7 +172,8 @@ def resolve(path: str | Path) -> Path:
 
 
 def load_pretrained(source: str | Path) -> Pretrained:
-    """Loads `source`: "bundled", a .safetensors file, a checkpoint, or the folder of a run (its best checkpoint).
+    """Loads `source`: "bundled", a .safetensors file, a float32 .onnx file, a checkpoint, or the folder of a run (its
+    best checkpoint).
 
     Raises CheckpointError if it is none of these.
     """
@@ -179,10 +181,7 @@ def load_pretrained(source: str | Path) -> Pretrained:
     if path.suffix == ".safetensors":
         return Pretrained.load(path)
     if path.suffix == ".onnx":
-        raise CheckpointError(
-            f"{path} is an exported graph, which cannot be trained or exported again: take the .safetensors file or "
-            "the checkpoint that it was exported from"
-        )
+        return load_exported(path)
     return Checkpoint.load(path).pretrained()
 
 

@@ -23,7 +23,6 @@ from asr.files import replacing
 from asr.model.model import AsrModel, with_vocab
 from asr.tokenizer import Tokenizer
 
-BUNDLED = Path(__file__).parents[1] / "models" / "tiny.safetensors"
 FORMAT_VERSION = 1
 HEADER = "asr_stream"
 """The metadata entry with the header as JSON."""

@@ -12,7 +12,7 @@ import pytest
 from filelock import FileLock
 
 from asr._core import DECODER_INPUTS, DECODER_OUTPUTS
-from asr.config import Config, DataConfig, ModelConfig
+from asr.config import Config, DataConfig, ModelConfig, TokenizerConfig
 
 if TYPE_CHECKING:
     import onnx
@@ -53,7 +53,7 @@ def make_checkpoint(config: ModelConfig = SMALL) -> Checkpoint:
         "audio_hours": 1.25,
         "history": [{"step": 5, "wer": {"full": 0.5, "640ms": 0.625}}],
     }
-    everything = Config(model=config, data=DataConfig(train=("data/some.jsonl.gz",)))
+    everything = Config(model=config, tokenizer=TokenizerConfig("char"), data=DataConfig(train=("data/some.jsonl.gz",)))
     return Checkpoint(everything, Tokenizer("char", TOKENS), weights, average, training)
 
 

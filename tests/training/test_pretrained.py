@@ -10,19 +10,17 @@ import re
 import shutil
 from pathlib import Path
 
-import numpy as np
 import onnx
 import pytest
 import torch
-from onnx import numpy_helper
 from rich.console import Console
 from safetensors.torch import load_file, save_file
 from support.checkpoints import checkpoint_of_step
 
 from asr.cli import main
-from asr.config import Config, ModelConfig, TokenizerConfig, from_dict, load_config
+from asr.config import Config, ModelConfig, TokenizerConfig, load_config
+from asr.export.write import export_model, in_half_precision, with_checksum
 from asr.model.model import AsrModel, with_vocab
-from asr.runtime.onnx_model import OnnxModel, bundled_model
 from asr.tokenizer import SPECIAL_TOKENS, Tokenizer
 from asr.training.checkpoint import Checkpoint, checkpoint_path, load_pretrained
 from asr.training.pretrained import HEADER, CheckpointError, Pretrained, with_new_layers
@@ -116,34 +114,43 @@ def test_a_later_format_is_refused(pretrained: Pretrained, tmp_path: Path, monke
         load_pretrained(path)
 
 
-def test_an_exported_graph_is_no_start(
-    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_exported_float32_file_has_the_exact_weights(
+    exported: Path, checkpoint: Checkpoint, quick: None, tmp_path: Path
 ) -> None:
-    for command in (
-        [*arguments, f"train.init={bundled_model('float32')}"],
-        ["export", str(bundled_model()), "-o", str(tmp_path / "again.onnx")],
+    loaded, pretrained = load_pretrained(exported), checkpoint.pretrained()
+    rounded = in_half_precision(pretrained.model()).state_dict()
+    assert loaded.weights.keys() == rounded.keys()
+    for name, value in rounded.items():
+        assert torch.equal(loaded.weights[name], value), name
+    assert (loaded.tokenizer, loaded.training) == (pretrained.tokenizer, pretrained.training)
+    assert loaded.license == "CC-BY-4.0" and loaded.config.model == pretrained.config.model
+    assert loaded.config.data.train == ("some.jsonl.gz",)  # without the folder of the machine that trained it
+    again = export_model(loaded, tmp_path / "again.onnx", chunk_size=8, left_context=32, rescore_ctc_weight=0.25)
+    assert again.path.read_bytes() == exported.read_bytes()
+
+
+def test_exported_files_without_trainable_weights_are_refused(
+    exported: Path, exported_int8: Path, arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*arguments, f"train.init={exported_int8}"]) == 1
+    assert f"{exported_int8} has weights in int8, which are only for inference" in capsys.readouterr().err
+    model = onnx.load(exported)
+    properties = {entry.key: entry.value for entry in model.metadata_props if entry.key != "checksum"}
+    config = json.loads(properties["config"])
+    broken = tmp_path / "broken.onnx"
+    for section, key, value, reason in (
+        ("tokenizer", "kind", "bpe", "a bpe tokenizer needs a model"),
+        ("model", "dim", 64, "another network"),
+        ("model", "dim", "wide", "model.dim"),
     ):
-        assert main(command) == 1
-        assert "is an exported graph, which cannot be trained" in capsys.readouterr().err
-
-
-def test_the_bundled_files_hold_the_same_weights() -> None:
-    """The float32 graph has each matrix of the weight file bit-identically, transposed or not."""
-    pretrained, metadata = load_pretrained("bundled"), OnnxModel(bundled_model("float32")).metadata
-    assert pretrained.config == from_dict(Config, metadata.config)
-    assert pretrained.tokenizer.tokens == metadata.tokens and pretrained.license == metadata.license != ""
-    assert pretrained.training == metadata.training
-    graphs = onnx.load(bundled_model("float32")), onnx.load_from_string(metadata.decoder_onnx)
-    stored = {
-        value.astype(np.float32).tobytes()
-        for graph in graphs
-        for tensor in graph.graph.initializer
-        for array in [numpy_helper.to_array(tensor)]
-        for value in (array, array.T)
-    }
-    matrices = [name for name, value in pretrained.weights.items() if value.dim() == 2]
-    assert len(matrices) == 78
-    assert [name for name in matrices if pretrained.weights[name].numpy().tobytes() not in stored] == []
+        changed = json.dumps({**config, section: {**config[section], key: value}})
+        onnx.helper.set_model_props(model, {**properties, "config": changed})
+        broken.write_bytes(with_checksum(model))
+        with pytest.raises(CheckpointError, match=rf"broken\.onnx has no weights for training: .*{reason}"):
+            load_pretrained(broken)
+    broken.write_bytes(exported.read_bytes()[:-1])
+    with pytest.raises(CheckpointError, match=r"broken\.onnx"):
+        load_pretrained(broken)
 
 
 @pytest.mark.parametrize(

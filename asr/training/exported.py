@@ -1,0 +1,65 @@
+"""Trained weights from an exported float32 model, which has each of them to the bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import torch
+from onnx import numpy_helper
+from torch import Tensor
+
+from asr.config import Config, from_dict
+from asr.runtime.onnx_model import ModelError, OnnxModel
+from asr.tokenizer import Tokenizer
+from asr.training.pretrained import CheckpointError, Pretrained, check_weights
+
+BUNDLED = Path(__file__).parents[1] / "models" / "tiny.onnx"
+"""The bundled encoder."""
+
+
+def load_exported(path: Path) -> Pretrained:
+    """The weights of the float32 .onnx file at `path`, as `asr export` writes it.
+
+    Raises CheckpointError with the name of the file if it is damaged or quantized, or if its text units need more than
+    their spelling.
+    """
+    try:
+        metadata = OnnxModel(path).metadata
+    except ModelError as error:
+        raise CheckpointError(str(error)) from error
+    if metadata.quantization != "none":
+        raise CheckpointError(
+            f"{path} has weights in {metadata.quantization}, which are only for inference: take the float32 file, the "
+            ".safetensors file or the checkpoint that it was exported from"
+        )
+    try:
+        config = from_dict(Config, metadata.config)
+        tokenizer = Tokenizer(config.tokenizer.kind, metadata.tokens)
+        weights = _tensors(onnx.load(path), "model.")
+        if metadata.decoder_onnx:
+            weights |= _tensors(onnx.load_from_string(metadata.decoder_onnx), "")
+        loaded = Pretrained(config, tokenizer, weights, metadata.training, metadata.license)
+        check_weights(loaded.weights, loaded.model_config)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"{path} has no weights for training: {error}; take the .safetensors file or the checkpoint that it was "
+            "exported from"
+        ) from error
+    return loaded
+
+
+def _tensors(model: onnx.ModelProto, prefix: str) -> dict[str, Tensor]:
+    """The weights of a graph under their PyTorch names.
+
+    The export adds `prefix`, `.T` where it transposes a matrix, and `_half` where it stores float16. Other constants of
+    the graph have no such names.
+    """
+    found = {}
+    for constant in model.graph.initializer:
+        name = constant.name.removesuffix("_half")
+        if not name.startswith(prefix) or "." not in name:
+            continue
+        value = torch.from_numpy(numpy_helper.to_array(constant).copy()).float()
+        found[name.removeprefix(prefix).removesuffix(".T")] = value.T.contiguous() if name.endswith(".T") else value
+    return found
