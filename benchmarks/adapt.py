@@ -1,7 +1,8 @@
 """Errors before and after `asr adapt`, by speaker: python benchmarks/adapt.py --data data/dev.jsonl.gz
 
 Half of a speaker's utterances, at most `--minutes`, adapt the model. Phone errors at 640 ms are measured on the other
-half, and on `--num-others` utterances of all other speakers, to show what the model forgets.
+half, and on `--num-others` utterances of all other speakers, to show what the model forgets. --words measures word
+errors instead: at 640 ms, with one pass and the bundled n-grams.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from rich.console import Console
 
 from asr.data.cuts import evenly_spread, load_cuts
 from asr.evaluation.wer import WordErrors
-from asr.export.adapt import SHARE, learn, mixture, phone_errors, split
+from asr.export.adapt import SHARE, learn, mixture, phone_errors, split, word_errors
 from asr.training.checkpoint import load_pretrained
+from asr.training.pretrained import Pretrained
 
 
 def halves(cuts: list[Any], minutes: float) -> tuple[list[Any], list[Any]]:
@@ -31,6 +33,13 @@ def halves(cuts: list[Any], minutes: float) -> tuple[list[Any], list[Any]]:
     return kept, ordered[1::2]
 
 
+def errors(weights: Pretrained, cuts: list[Any], folder: Path, words: bool) -> WordErrors:
+    if not words:
+        return phone_errors(weights, cuts)
+    weights.save(folder / "measured.safetensors")
+    return word_errors(str(folder / "measured.safetensors"), cuts, "bundled")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, nargs="+", required=True, help="prepared data sets with speakers")
@@ -40,6 +49,7 @@ def main() -> None:
     )
     parser.add_argument("--minutes", type=float, default=5.0, help="speech to adapt with, at most (5)")
     parser.add_argument("--num-others", type=int, default=40, help="utterances of other speakers (40)")
+    parser.add_argument("--words", action="store_true", help="measure word errors instead of phone errors")
     parser.add_argument("--shares", default=str(SHARE), metavar="S,...", help="of what was learned, in the mean")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="of the recipe adapt")
     args = parser.parse_intermixed_args()
@@ -69,11 +79,11 @@ def main() -> None:
                 for file, cuts in zip(files, (*parts, *measured), strict=True):
                     CutSet.from_cuts(cuts).to_file(file)
                 measured = [list(load_cuts(file)) for file in files[2:]]
-                row = [tuple(phone_errors(start, cuts) for cuts in measured)]
+                row = [tuple(errors(start, cuts, folder, args.words) for cuts in measured)]
                 learn(args.init, *files[:2], folder / "run", Console(quiet=True), args.overrides)
                 for share in shares:
                     mixed = mixture(args.init, folder / "run", share)
-                    row.append(tuple(phone_errors(mixed, cuts) for cuts in measured))
+                    row.append(tuple(errors(mixed, cuts, folder, args.words) for cuts in measured))
             rows.append(row)
             rates = "\t".join(f"{100 * mine.rate:.1f} {100 * other.rate:.1f}" for mine, other in row)
             print(f"{speaker}\t{sum(cut.duration for cut in mine) / 60:.1f}\t{rates}", flush=True)

@@ -25,7 +25,7 @@ LEAD, PAUSE = np.zeros(12000, np.float32), np.zeros(48000, np.float32)
 RECORDINGS = {
     "color": [speech("dark green", words_per_minute=130)],
     "other": [speech("the old man walked")],
-    "talk": [speech("the old man walked slowly down the road"), speech("she walked to the sea", voice="en-gb")],
+    "talk": [speech("the old man walked slowly down the road"), speech("i do not know what to say", voice="en-gb")],
     "radio": [speech("turn on the radio")],
 }
 COLORS = ["aqua", "azure", "beige", "black", "blue", "brown", "chocolate", "coral", "dark green", "yellow"]
