@@ -52,9 +52,9 @@ class Endpointer {
   std::int64_t min_silence_frames() const noexcept { return min_silence_after_speech_frames_; }
 
   // Counts are in encoder frames since the start of the utterance; word_begins: the next frame begins a word. A long
-  // utterance ends at the next pause longer than any within words; from 1.25 times its limit also before the next word;
-  // at 1.5 times anywhere, which limits memory: speech has words before that. Throws std::invalid_argument if a count
-  // is negative or the silence is longer than the utterance.
+  // utterance ends at the next pause between sentences; from 1.125 times its limit at the next pause longer than any
+  // within words; from 1.25 times also before the next word; at 1.5 times anywhere, which limits memory: speech has
+  // words before that. Throws std::invalid_argument if a count is negative or the silence is longer than the utterance.
   EndpointRule update(std::int64_t num_frames, std::int64_t num_trailing_silence_frames, bool has_speech,
                       bool word_begins = false, const EndpointCues& cues = {}) const;
 
@@ -66,6 +66,7 @@ class Endpointer {
   std::int64_t min_silence_after_speech_frames_;
   std::int64_t silence_without_speech_frames_;
   std::int64_t max_utterance_frames_;
+  std::int64_t long_utterance_frames_;
   std::int64_t late_utterance_frames_;
   std::int64_t hard_max_utterance_frames_;
 };

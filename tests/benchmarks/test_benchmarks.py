@@ -53,13 +53,14 @@ def test_training_is_measured_next_to_a_busy_core() -> None:
     assert re.search(r"waiting passive: .* next to 1 busy; \d+\.\d\d times the fair share", output), output
 
 
+@pytest.mark.parametrize("unit", [(), ("--words",)])
 def test_adaptation_is_measured_on_speakers_and_others(
-    tones: tuple[Path, Path], tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch
+    tones: tuple[Path, Path], tiny_onnx: Path, unit: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(adapt, "MIN_SECONDS", 0.5)
     options = ["--num-speakers", "2", "--num-others", "2", "--init", str(tiny_onnx.with_suffix(".safetensors"))]
     overrides = ["train.max_steps=1", "train.valid_every=1", "data.min_utterance_s=0.1"]
-    output = run_here("adapt", "--data", str(tones[1]), *options, *overrides)
+    output = run_here("adapt", "--data", str(tones[1]), *options, *unit, *overrides)
     assert len(re.findall(r"(?m)^sine-\d\t[\d.]+(\t[\d.]+ [\d.]+)+$", output)) == 2, output
     assert re.search(r"[-+][\d.]+ % errors of the same speaker, .* of 2; [-+][\d.]+ % of others", output), output
 

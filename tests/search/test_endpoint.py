@@ -57,9 +57,13 @@ def test_silence_without_speech() -> None:
 
 def test_long_utterance_ends_at_pause_word_then_anywhere() -> None:
     endpointer = Endpointer()
-    assert rule(endpointer, 499, 10, True, True) is None
-    assert rule(endpointer, 500, 5, True, True) is None
-    assert rule(endpointer, 500, 6, True) == "max_utterance"
+    infinite = Endpointer(silence_after_speech_s=math.inf)
+    assert rule(infinite, 499, 13, True, True) is None
+    assert rule(infinite, 500, 12, True, True) is None
+    assert rule(infinite, 500, 13, True) == "max_utterance"  # half a second, a pause between sentences
+    assert rule(endpointer, 562, 6, True) is None
+    assert rule(endpointer, 563, 5, True, True) is None
+    assert rule(endpointer, 563, 6, True) == "max_utterance"
     assert rule(endpointer, 624, 0, True, True) is None
     assert rule(endpointer, 625, 0, True, True) == "max_utterance"
     assert rule(endpointer, 749, 5, True) is None
