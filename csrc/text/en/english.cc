@@ -26,7 +26,7 @@ NumberTables make_tables() {
                 {"sixteenth", 16},  {"seventeenth", 17}, {"eighteenth", 18}, {"nineteenth", 19}};
   t.ordinal_tens = {{"twentieth", 20}, {"thirtieth", 30},  {"fortieth", 40},  {"fiftieth", 50},
                     {"sixtieth", 60},  {"seventieth", 70}, {"eightieth", 80}, {"ninetieth", 90}};
-  t.decades = {{"twenties", 20}, {"thirties", 30},  {"forties", 40},  {"fifties", 50},
+  t.decades = {{"tens", 10}, {"twenties", 20}, {"thirties", 30},  {"forties", 40},  {"fifties", 50},
                {"sixties", 60},  {"seventies", 70}, {"eighties", 80}, {"nineties", 90}};
   t.magnitudes = {{"thousand", 1},    {"million", 2},    {"billion", 3},   {"trillion", 4},
                   {"quadrillion", 5}, {"quintillion", 6}, {"sextillion", 7}};
@@ -133,6 +133,9 @@ NumberTables make_tables() {
   t.from = {"from"};
   t.between = {"between"};
   t.feet = {"foot", "feet"};
+  t.pounds = {"pound", "pounds"};
+  t.ounces = {"ounce", "ounces"};
+  t.buck = {"buck"};
   t.ages = {"year", "month", "week", "day"};
   t.old = {"old", "olds"};
   t.denominators = {{"half", 2}, {"halves", 2}, {"third", 3}, {"thirds", 3}, {"quarter", 4}, {"quarters", 4},
@@ -180,7 +183,9 @@ NumberTables make_tables() {
                {"seven thirty seven", "737"}, {"seven forty seven", "747"}, {"seven fifty seven", "757"},
                {"seven sixty seven", "767"}, {"seven seventy seven", "777"}, {"seven eighty seven", "787"},
                {"g p t four", "GPT-4"}, {"g p t five", "GPT-5"},
-               {"forty niners", "49ers"}, {"eleventh hour", "eleventh hour"}};
+               {"world war one", "World War I"}, {"world war two", "World War II"},
+               {"forty niners", "49ers"}, {"eleventh hour", "eleventh hour"},
+               {"like a million dollars", "like a million dollars"}};
   for (const char* compound :
        {"t-shirt", "t-shirts", "x-ray", "x-rays", "u-turn", "u-turns", "well-bred", "well-dressed",
         "good-natured", "good-looking", "cold-blooded", "old-fashioned", "middle-aged", "left-handed", "right-handed",
@@ -193,6 +198,9 @@ NumberTables make_tables() {
     if (shown[1] == '-') shown = capitalized(shown);
     t.phrases[spoken] = shown;
   }
+  for (const char* same : {"day to day", "day to night", "morning to night"}) t.phrases[same] = same;
+  t.phrases["to day"] = "today";  // as in old books
+  t.phrases["to night"] = "tonight";
   t.phrases["to morrow"] = "tomorrow";
   t.titles = {{"mister", "Mr."}, {"missus", "Mrs."}};
   t.streets = {"street", "avenue", "road", "lane", "drive", "boulevard", "court", "terrace", "parkway", "highway"};

@@ -1,5 +1,6 @@
 // Rules for two numbers that belong together: opening hours, ranges, odds, heights, counting. Digits for only one of
 // them would hide that.
+#include <algorithm>
 #include <string>
 
 #include "text/en/number_rules.h"
@@ -52,6 +53,18 @@ Shown Rules::hours(std::size_t i) const {
   return low;
 }
 
+// "forty to fifty thousand", "two or three hundred dollars": what the first number is multiplied by, too; 1: nothing.
+int Rules::shared_factor(const Amount& low, const Amount& high) const {
+  const auto magnitude = tables.magnitudes.find(spoken.word(high.end - 1));
+  const bool is_thousands = magnitude != tables.magnitudes.end() && magnitude->second == 1;
+  const int factor = is_thousands ? 1000 : spoken.is(high.end - 1, tables.hundred) ? 100 : 1;
+  std::string digits = high.text;
+  digits.erase(std::remove(digits.begin(), digits.end(), ','), digits.end());
+  if (factor == 1 || high.is_decimal || high.scale != high.end || digits.size() > 6) return 1;
+  const int first = small_value(low);
+  return first > 0 && first < std::stoi(digits) / factor ? factor : 1;
+}
+
 // "five to ten percent", "twenty one to seven"; and "two or three hundred", "ten to one", which stay in words.
 Shown Rules::range(std::size_t i) const {
   Amount low, high;
@@ -64,13 +77,16 @@ Shown Rules::range(std::size_t i) const {
   if (!between && !is_share && !spoken.is(middle, tables.range)) return {};
   const std::size_t begin = middle + (out_of ? out_of : 1);
   if (!read(begin, high) || high.is_article) return {};
+  const int factor = is_share ? 1 : shared_factor(low, high);
+  Amount multiplied = low;
+  if (factor > 1) multiplied.text = with_commas(std::to_string(factor * small_value(low)));
   Shown shown;
   for (const bool is_money : {true, false}) {
     const Shown rest = is_share ? Shown{} : is_money ? money(begin) : measure(begin);
     if (rest.empty()) continue;
     Currency currency{"", true};
     if (is_money) spoken.find(tables.currencies, high.end, currency);
-    add(shown, low, i, currency.symbol, middle);
+    add(shown, multiplied, i, currency.symbol, middle);
     add_word(shown, middle);
     shown.insert(shown.end(), rest.begin(), rest.end());
     return shown;
@@ -91,21 +107,24 @@ Shown Rules::range(std::size_t i) const {
   } else if (high.is_small) {
     if (first < 0 || spoken.is(high.end, tables.of)) return {};
     if (!is_share && first <= 12) return words(i, high.end);
-  } else {
+  } else if (factor < 1000) {
     return {};
   }
-  add(shown, low, i, "", middle);
+  add(shown, multiplied, i, "", middle);
   for (std::size_t k = middle; k < begin; ++k) add_word(shown, k);
   add(shown, high, begin, "", high.end);
   return shown;
 }
 
-// "five foot eleven"
+// "five foot eleven", "seven pounds eleven ounces"
 Shown Rules::height(std::size_t i) const {
-  int inches = 0;
-  if (!spoken.digit(i) || follows_number(i) || !spoken.is(i + 1, tables.feet)) return {};
-  const std::size_t n = spoken.below_hundred(i + 2, inches);
-  return n && inches <= 11 && !spoken.is_number(i + 2 + n) ? words(i, i + 2 + n) : Shown{};
+  int rest = 0;
+  if (!spoken.digit(i) || follows_number(i)) return {};
+  const std::size_t n = spoken.below_hundred(i + 2, rest), end = i + 2 + n;
+  if (!n || spoken.is_number(end)) return {};
+  const bool is_height = spoken.is(i + 1, tables.feet) && rest <= 11;
+  const bool is_weight = spoken.is(i + 1, tables.pounds) && spoken.is(end, tables.ounces) && rest <= 15;
+  return is_height || is_weight ? words(i, end) : Shown{};
 }
 
 // "eight nine ten"

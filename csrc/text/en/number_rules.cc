@@ -291,6 +291,7 @@ Shown Rules::amount(std::size_t i) const {
   Amount amount;
   if (!read(i, amount) || amount.is_small || amount.is_article) return {};
   if (spoken.is(i, tables.point) && amount.end < i + 3) return {};  // "at that point two men"
+  if (i > 0 && spoken.is(i - 1, tables.buck)) return words(i, amount.end);
   if (amount.is_pair && spoken.is(amount.end, tables.article) && spoken.is(amount.end + 1, tables.sold_by)) {
     amount.text.insert(1, ".");  // "three ninety nine a pound"
   }

@@ -45,7 +45,7 @@ struct Rules {
   // Two numbers that belong together, both in words or both in digits.
   Shown hours(std::size_t i) const;
   Shown range(std::size_t i) const;
-  Shown height(std::size_t i) const;
+  Shown height(std::size_t i) const;  // or weight
   Shown counting(std::size_t i) const;
 
   Shown address(std::size_t i) const;  // e-mail, web, IP
@@ -58,6 +58,7 @@ struct Rules {
   bool follows_number(std::size_t i) const;
   bool is_counted(std::size_t i) const;  // a noun that is counted or measured
   bool means_money(std::size_t i) const;
+  int shared_factor(const Amount& low, const Amount& high) const;
   bool is_clock_time(std::size_t i) const;  // what follows a time: "p m", "in the morning"
   Shown words(std::size_t first, std::size_t end) const;
   void add(Shown& shown, const Amount& amount, std::size_t first, const std::string& symbol, std::size_t end) const;

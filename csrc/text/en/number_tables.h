@@ -56,11 +56,12 @@ struct NumberTables {
   Words cents;
   Words of_money;              // verbs before an amount of money
   Words sold_by;               // "three ninety nine a pound"
+  Words buck;                  // "a buck fifty" stays in words
   Texts units;                 // phrases, and the text to put after the number
   Words counted;               // words after a number that show that it is neither a year nor a time
   Words singular;              // of them and of money: "five fifteen year olds" are five
   Words ages, old;             // "five year olds"
-  Words range, between, by, in, from, feet;
+  Words range, between, by, in, from, feet, pounds, ounces;
   Texts out_of;                // phrases
   Values denominators;         // "eighths": 8
   Words divided;               // what is measured in fractions: cups, inches
