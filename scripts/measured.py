@@ -29,8 +29,6 @@ COMMANDS = {
     **{f"live_{name}": f"python benchmarks/live_wer.py data/{name}.jsonl.gz --json > OUT" for name in SETS},
     "latency_sample": "python benchmarks/latency.py --json > OUT",
     "latency_dev": "python benchmarks/latency.py --file data/dev.wav --seconds 300 --json > OUT",
-    "noise": "python benchmarks/noise.py data/dev.jsonl.gz --noise data/noise --rir data/rir --num-utterances 141 "
-    "--quieter-db 30 --snr-db 20,10,0 --json > OUT",
     "evaluate_dev": f"{EVALUATE} --data data/dev.jsonl.gz --search greedy,rescore,beam+lm --json OUT "
     "--plot docs/images/wer.png",
     "evaluate_accents": f"{EVALUATE} --data data/dev_cv.jsonl.gz data/dev_nonnative.jsonl.gz --search beam+lm "
@@ -64,17 +62,12 @@ def numbers() -> dict[str, str]:
 
 
 def word_errors() -> Iterator[tuple[str, str]]:
-    """In %: finals (`dev`), finals of one pass, last partials; noise by place; by search and chunk size."""
+    """In %: finals (`dev`), finals of one pass, last partials; by search and chunk size."""
     for name in SETS:
         one_pass, finals = measured(f"live_{name}")
         yield name, percent(finals["final_wer"])
         yield f"{name}.one_pass", percent(one_pass["final_wer"])
         yield f"{name}.partial", percent(finals["partial_wer"])
-    for row in measured("noise"):
-        if "final_wer" in row:
-            yield f"noise.{row['place'].replace(' ', '_')}", percent(row["final_wer"])
-        else:
-            yield "noise.words", str(row["num_words"])
     rates = {}
     for row in (*measured("evaluate_dev")["results"], *measured("evaluate_accents")["results"]):
         place = f"{row['data']}.{row['search']}.{row['chunk_ms'] or 'full'}"
@@ -89,7 +82,7 @@ def delays() -> Iterator[tuple[str, str]]:
     """The sample's and read speech's: 95th percentiles in ms, CPU ms for a second of audio, peak memory in MB."""
     for name in ("sample", "dev"):
         row = measured(f"latency_{name}")
-        for kind in ("partial_ms", "final_ms"):
+        for kind in row.keys() & {"partial_ms", "final_ms"}:
             yield f"{name}.{kind}", f"{row[kind]['p95']:.0f}"
         yield f"{name}.cpu_ms", f"{1000 * row['real_time_factor']['value']:.0f}"
         yield f"{name}.mb", f"{row['peak_memory_mb']['value']:.0f}"
@@ -101,7 +94,7 @@ def sizes() -> Iterator[tuple[str, str]]:
 
     from asr.training.checkpoint import load_pretrained
 
-    for path in MODELS.glob("*.*"):
+    for path in (*MODELS.glob("*.onnx"), *MODELS.glob("*.lm")):
         yield f"{path.name}.mb", f"{path.stat().st_size / 1e6:.1f}"
     weights = load_pretrained("bundled").weights
     yield "parameters", f"{sum(value.numel() for value in weights.values()) / 1e6:.1f}"
