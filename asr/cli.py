@@ -15,9 +15,9 @@ from asr.cores import share_cores
 COMMANDS = {
     "record": ("asr.streaming.terminal.record", "record yourself reading prompts, for training"),
     "prepare": ("asr.data.prepare", "check recordings and transcripts, compute features"),
-    "shard": ("asr.data.shards", "split data sets into shards, for sets larger than a disk"),
+    "shard": ("asr.data.shards", "split data sets into shards, for sets that do not fit on one disk"),
     "train": ("asr.training.train", "train or fine-tune a model"),
-    "train-gpu": ("asr.training.gpu.cli", "train for some minutes on a GPU that holds all recordings"),
+    "train-gpu": ("asr.training.gpu.cli", "train for a few minutes on a GPU, with all recordings in its memory"),
     "adapt": ("asr.export.adapt", "adapt a model to a voice with a few minutes of recordings"),
     "average": ("asr.training.average", "average the weights of several training runs"),
     "evaluate": ("asr.evaluation.evaluate", "word error rate against latency"),

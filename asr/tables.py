@@ -145,7 +145,7 @@ def _check_columns(table: Path, columns: list[str], needed: Mapping[str, tuple[s
         if not any(name in columns for name in names):
             raise ValueError(
                 f"{table} has no column for the {what}: expected one of {', '.join(names)}; "
-                f"it has {', '.join(columns) or 'none'}"
+                f"it has {', '.join(columns) or 'none'} (tabs separate the columns of a .tsv)"
             )
 
 

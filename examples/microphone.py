@@ -1,4 +1,4 @@
-"""Prints words as they are spoken: python examples/microphone.py [model.onnx]; Ctrl-C ends."""
+"""Prints words as they are spoken: python examples/microphone.py [model.onnx words.lm]; Ctrl-C ends."""
 
 import contextlib
 import sys
@@ -7,8 +7,8 @@ from asr import Recognizer
 from asr.streaming import Microphone
 
 
-def main(model: str | None = None) -> None:
-    stream = Recognizer(model, chunk_ms=320).stream()
+def main(model: str | None = None, lm: str = "auto") -> None:
+    stream = Recognizer(model, lm=lm, chunk_ms=320).stream()
     with Microphone() as microphone, contextlib.suppress(KeyboardInterrupt):
         print("Listening to", microphone.device.name, flush=True)
         while True:

@@ -1,4 +1,4 @@
-"""Words of an audio file with their times: python examples/transcribe_file.py talk.wav [model.onnx]"""
+"""Words of an audio file with their times: python examples/transcribe_file.py talk.wav [model.onnx words.lm]"""
 
 import sys
 
@@ -13,8 +13,8 @@ def show(stream: Stream) -> None:
                 print(f"{word.start_s:8.2f} {word.end_s:8.2f}  {word.confidence:4.0%}  {word.word}", flush=True)
 
 
-def main(path: str, model: str | None = None) -> None:
-    stream = Recognizer(model).stream()
+def main(path: str, model: str | None = None, lm: str = "auto") -> None:
+    stream = Recognizer(model, lm=lm).stream()
     for samples, sample_rate in read_blocks(path):
         stream.accept_waveform(samples, sample_rate)
         show(stream)  # finals come at the ends of utterances, partials (event.type) with every chunk

@@ -98,7 +98,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = (
         "Adapts a model to one voice, with a few minutes of recordings and their texts. Every fourth recording is\n"
-        "kept out of the training: those decide when it stops, and whether the new model is better than the old one."
+        "held out: these recordings decide when training stops, and whether the new model is better than the old one."
     )
     parser.epilog = (
         "example:\n  asr record --out recordings\n  asr adapt recordings -o mine.onnx\n"
@@ -143,8 +143,10 @@ def run(args: argparse.Namespace) -> int:
         adapted = mixture(args.init, folder / "run")
         adapted.save(folder / "adapted.safetensors")
         cuts = list(load_cuts(held_out))
+        console.print(f"comparing both models on {len(cuts)} held-out recordings ...")
         phones = [phone_errors(weights, cuts).rate for weights in (start, adapted)]
         words = [word_errors(str(path), cuts, args.lm).rate for path in (args.init, folder / "adapted.safetensors")]
+    console.print(f"writing {args.output} ...", markup=False)
     export_model(adapted, args.output, int8=True, language=language)
     unit = "phone" if start.phones else "word"
     console.print(

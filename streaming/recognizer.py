@@ -232,8 +232,33 @@ class Recognizer:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Sentences about skipped lines of lists; each names its line."""
+        """Sentences: what makes most words wrong, and each skipped line of a list with the reason."""
+        spelled = (self.spelling_warning,) if self.spelling_warning else ()
+        return (*spelled, *self.skipped_lines)
+
+    @property
+    def skipped_lines(self) -> tuple[str, ...]:
+        """A sentence for each line of a list that cannot be used."""
         return tuple(self.fusion.warnings) if self.fusion else ()
+
+    @property
+    def spelling_warning(self) -> str:
+        """Why a model with phones spells words by their sound, if it does so without the user's choice; else empty."""
+        chosen = self.search == "greedy" or self.phrases is not None or self._given["lm"] is None
+        if chosen or not self.onnx.metadata.phones:
+            return ""
+        name = self._given["model"] or "the bundled model"
+        if self.language_model is None:
+            return (
+                f"{name} is used without a language model: it spells words by their sound, mostly wrong; "
+                "add lm bundled for English, or one from asr lm (lm none hides this message)"
+            )
+        if not self.language_model.phones:
+            return (
+                f"{self._given['lm']} has no pronunciations: words are spelled by their sound, mostly wrong; make "
+                "it with asr lm adapt, or with asr lm train --lexicon"
+            )
+        return ""
 
     @property
     def chunk_size(self) -> int:

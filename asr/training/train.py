@@ -125,7 +125,7 @@ class Trainer:
         parameters = sum(p.numel() for p in self.model.parameters())
         self.print(
             f"{parameters / 1e6:.2f} M parameters, {self.tokenizer.vocab_size} {self.tokenizer.kind} units, "
-            f"{self.world_size} x {self.device.type}, {config.precision}, {self.batches_per_step} batches a step"
+            f"{self.world_size} x {self.device.type}, {config.precision}, batches per step: {self.batches_per_step}"
         )
         previous_handlers = {s: signal.signal(s, self._request_stop) for s in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -337,7 +337,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dry-run", action="store_true", help="do not train: print memory, time and cost, in a table of GPUs"
     )
     parser.add_argument(
-        "--on", metavar="DEVICE", default="", help="with --dry-run: a single device of the table, or cpu (this machine)"
+        "--on",
+        metavar="DEVICE",
+        default="",
+        help="with --dry-run: only this device of the table, or cpu (this machine)",
     )
 
 
@@ -351,9 +354,16 @@ def run(args: argparse.Namespace) -> int:
         return 0
     trainer = Trainer(config, args.resume, Console())
     try:
-        if not trainer.run():
+        is_complete = trainer.run()
+        if is_complete:
+            folder = config.train.output
+            trainer.print(
+                f"saved in {folder}; next: asr evaluate {folder} --data DATA, asr export {folder} -o model.onnx"
+            )
+        else:
             trainer.print(f"interrupted at step {trainer.step}, saved; continue with the same command and --resume")
+        # For a script that goes on only after success; torchrun would start the processes again.
+        return 0 if is_complete or dist.is_initialized() else 130
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()
-    return 0

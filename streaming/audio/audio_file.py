@@ -85,7 +85,7 @@ def read_blocks(
         if isinstance(error, TypeError):
             hint = "; for raw 16-bit samples give --raw-rate"
         elif isinstance(path, (str, Path)) and hasattr(error, "error_string"):
-            hint = " Another program may read it: ffmpeg -i FILE -f wav - | asr-stream --file -"
+            hint = " Another program may read it: ffmpeg -i FILE -f wav - | asr-stream -"
         raise AudioFileError(f"cannot read {name}: {printable(reason)}{hint}") from error
 
 

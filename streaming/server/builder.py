@@ -44,7 +44,7 @@ def _build(recognizer: Recognizer, changes: dict[str, Any]) -> Recognizer:
     words = changes.get("hotwords")
     try:
         made = recognizer.with_options(**changes)
-        if not made.warnings or not isinstance(words, tuple):
+        if not made.skipped_lines or not isinstance(words, tuple):
             return made
     except ValueError:
         if not words or not isinstance(words, tuple):

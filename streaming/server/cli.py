@@ -36,7 +36,7 @@ exit status:
   0   ended by SIGTERM, SIGHUP or Ctrl-C, after all finals were sent
   1   the model cannot be used, or the address is in use
   2   the command line is wrong
-  130 ended by Ctrl-C before it listened
+  130 interrupted by Ctrl-C during startup
 """
 
 
@@ -96,7 +96,7 @@ def new_parser() -> argparse.ArgumentParser:
     )
     add_recognition_options(parser)
     parser.add_argument(
-        "--threads", type=int, default=0, metavar="N", help="threads of recognition (default: one per core)"
+        "--threads", type=int, default=0, metavar="N", help="recognition threads (default: one per core)"
     )
     limits = parser.add_argument_group("limits")
     for field in fields(Limits):

@@ -37,7 +37,7 @@ examples:
                                            live audio of another program
   asr-stream --sample                      the bundled recording
   asr-stream serve                         a server for other programs and browsers; serve --help
-  asr-stream toggle                        switches dictation on and off, for a key of the desktop; toggle --help
+  asr-stream toggle                        switches dictation on and off, for a keyboard shortcut; toggle --help
 
 exit status:
   0     done; also after Ctrl-C with a microphone, and when the reader of the output has ended
@@ -51,7 +51,7 @@ def new_parser() -> Parser:
     """The parser of all options."""
     parser = Parser(
         prog="asr-stream",
-        description="Live captions: text of speech from the microphone or from files, as it is spoken.",
+        description="Live captions from the microphone; transcripts of files.",
         usage=USAGE,
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -67,7 +67,7 @@ def new_parser() -> Parser:
     source.add_argument(
         "--sample",
         action="store_true",
-        help="recognize the bundled recording; on a terminal at the speed of speech",
+        help="recognize the bundled recording; in real time on a terminal",
     )
     source.add_argument("--list-devices", action="store_true", help="list microphones and exit")
     sources.add_argument(
@@ -87,7 +87,7 @@ def new_parser() -> Parser:
         metavar="TOOL",
         help="type words into the focused window once they are stable; turns off the second pass; TOOL: "
         + ", ".join(TOOLS)
-        + "; default: the first that works here; obeys --commands",
+        + "; default: the first that works; spoken commands are on",
     )
     dictation.add_argument(
         "--paused", action="store_true", help="start with the microphone closed; asr-stream toggle opens it"
@@ -100,7 +100,7 @@ def new_parser() -> Parser:
         metavar="HZ",
         help="the files are raw samples at this rate: 16 bits, little-endian, mono",
     )
-    files.add_argument("-j", "--jobs", type=int, metavar="N", help="files to read at a time (default: one per core)")
+    files.add_argument("-j", "--jobs", type=int, metavar="N", help="files to read in parallel (default: one per core)")
     output = parser.add_argument_group("output")
     output.add_argument(
         "--format", choices=FORMATS, help="default: by the suffix of --output, else text; json: one event per line"
@@ -128,7 +128,7 @@ def new_parser() -> Parser:
         const="append",
         help="append to an output file that exists (text and json only)",
     )
-    output.add_argument("--stats", action="store_true", help="show the delay of the text and its CPU cost")
+    output.add_argument("--stats", action="store_true", help="print latency and CPU usage")
     add_recognition_options(parser)
     parser.add_argument("--version", action="version", version=f"asr-stream {asr.__version__}")
     return parser
@@ -222,7 +222,8 @@ def _check_output(parser: Parser, args: argparse.Namespace, paths: Sequence[str]
             parser.error(f"--output would overwrite the recording {'of standard input' if path == STDIN else path}")
     for target in targets:
         if args.existing == "keep" and is_taken(target):
-            parser.error(f"{target} exists already: add --append or --overwrite, or choose another --output")
+            ways = "--append or --overwrite" if args.format in ("text", "json") else "--overwrite"
+            parser.error(f"{target} exists already: add {ways}, or choose another --output")
 
 
 def _is_source(path: str, target: Path) -> bool:

@@ -53,7 +53,7 @@ def add_recognition_options(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="model for case and punctuation, or none; default: the bundled one",
     )
-    how.add_argument("--mask", metavar="FILE", help="words and phrases to show as stars, one per line")
+    how.add_argument("--mask", metavar="FILE", help="words and phrases to show as asterisks, one per line")
     how.add_argument(
         "--replace", metavar="FILE", help="replacements of words, one per line: my address -> 12 Main Street"
     )
@@ -109,24 +109,15 @@ def new_recognizer(args: argparse.Namespace) -> Recognizer:
             num_words = recognizer.language_model.num_ngrams[0] - len(SPECIAL_WORDS)
             if warning := few_words(num_words, args.lm):
                 print_error(warning)
-        if args.lm == "auto" and spells_by_sound(recognizer):
-            print_error(
-                f"{args.model} is used without a language model: it spells words by their sound, mostly wrong; "
-                "add --lm bundled for English, or one from asr lm (--lm none: hides this message)"
-            )
-        for warning in recognizer.warnings:
+        if warning := recognizer.spelling_warning:
+            print_error(warning)
+        for warning in recognizer.skipped_lines:
             print_error(f"left out: {warning}")
         return recognizer
     except (ModelError, LmError):
         raise
     except ValueError as error:
         raise ValueError(_in_words_of_the_command_line(error)) from error
-
-
-def spells_by_sound(recognizer: Recognizer) -> bool:
-    """Whether the model writes phones and, without the user's choice, nothing turns them into words."""
-    chosen = recognizer.search == "greedy" or recognizer.phrases is not None
-    return bool(recognizer.onnx.metadata.phones) and recognizer.language_model is None and not chosen
 
 
 def recognizer_or_error(args: argparse.Namespace, parser: argparse.ArgumentParser) -> Recognizer | None:

@@ -54,10 +54,15 @@ TEST(Pauses, GapCountsWhereTheSentenceGoesOn) {
 }
 
 TEST(Endpointer, LongUtteranceWaitsForAPause) {
-  const Endpointer endpointer(EndpointerOptions{});
-  EXPECT_EQ(endpointer.update(499, 6, true), EndpointRule::kNone);
-  EXPECT_EQ(endpointer.update(500, 5, true), EndpointRule::kNone);
-  EXPECT_EQ(endpointer.update(500, 6, true), EndpointRule::kMaxUtterance);
+  EndpointerOptions options;
+  options.silence_after_speech_s = std::numeric_limits<double>::infinity();
+  const Endpointer endpointer(options);
+  EXPECT_EQ(endpointer.update(499, 13, true), EndpointRule::kNone);
+  EXPECT_EQ(endpointer.update(500, 12, true), EndpointRule::kNone);
+  EXPECT_EQ(endpointer.update(500, 13, true), EndpointRule::kMaxUtterance);
+  EXPECT_EQ(endpointer.update(562, 6, true), EndpointRule::kNone);
+  EXPECT_EQ(endpointer.update(563, 5, true), EndpointRule::kNone);
+  EXPECT_EQ(endpointer.update(563, 6, true), EndpointRule::kMaxUtterance);
   EXPECT_EQ(endpointer.update(624, 0, true, true), EndpointRule::kNone);
   EXPECT_EQ(endpointer.update(625, 0, true, true), EndpointRule::kMaxUtterance);
   EXPECT_EQ(endpointer.update(749, 0, true), EndpointRule::kNone);

@@ -329,6 +329,8 @@ def test_a_channel_that_no_microphone_has(capsys: pytest.CaptureFixture[str]) ->
         (["--search", "greedy"], ("AA",), 0, ""),
         (["--lm", "my.lm"], ("AA",), 51, "my.lm knows 51 words"),
         (["--lm", "my.lm"], ("AA",), 20_000, ""),
+        (["--lm", "spelled.lm"], ("AA",), 20_000, "spelled.lm has no pronunciations: words are spelled by their sound"),
+        (["--lm", "spelled.lm"], (), 20_000, ""),
     ],
 )
 def test_what_writes_wrong_words_is_told_once(
@@ -340,10 +342,13 @@ def test_what_writes_wrong_words_is_told_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     def recognizer(**given: Any) -> SimpleNamespace:
-        lm = SimpleNamespace(num_ngrams=[num_words + 3]) if num_words else None
+        pronounced = [] if given["lm"] == "spelled.lm" else ["AA"]
+        lm = SimpleNamespace(num_ngrams=[num_words + 3], phones=pronounced) if num_words else None
         onnx = SimpleNamespace(metadata=SimpleNamespace(phones=phones))
         options = {name: given[name] for name in ("search", "phrases")}
-        return SimpleNamespace(onnx=onnx, language_model=lm, warnings=(), **options)
+        made = SimpleNamespace(onnx=onnx, language_model=lm, skipped_lines=(), _given=given, **options)
+        made.spelling_warning = Recognizer.spelling_warning.fget(made)  # type: ignore[attr-defined]
+        return made
 
     monkeypatch.setattr("asr.streaming.recognizer.Recognizer", recognizer)
     new_recognizer(new_parser().parse_args(["--model", "mine.onnx", *arguments]))

@@ -52,7 +52,7 @@ class Access:
         if origin is not None and origin not in self.origins and not _is_page_of(host, origin):
             return 403, "pages of this origin are not allowed; start the server with --allow-origin to allow them"
         if self.token and (websocket or path != "/healthz") and not self._has_token(headers):
-            return 401, "a token is needed: Authorization: Bearer TOKEN"
+            return 401, "the token is missing or wrong: Authorization: Bearer TOKEN"
         return None
 
     def _has_token(self, headers: Headers) -> bool:

@@ -26,7 +26,7 @@ class Limits:
         64 * 1024 * 1024, "unread bytes of all WebSocket clients together; with more, reading from clients pauses"
     )
     idle_s: float = _limit(30.0, "close a connection after this many seconds without sending or accepting data")
-    max_session_s: float = _limit(4 * 3600.0, "longest duration of a session, in seconds")
+    max_session_s: float = _limit(4 * 3600.0, "maximum length of a session, in seconds")
     shutdown_s: float = _limit(8.0, "seconds for sessions to send their finals after SIGTERM")
     max_batch: int = _limit(32, "streams in one batch of the network")
 
