@@ -1,8 +1,8 @@
 """Captions on the terminal, from the microphone or from files.
 
 The partial is updated in place, with its stable words at full brightness and the rest dimmed. It is wrapped to at most
-MAX_ROWS rows; of a longer one the end is shown. A final replaces it and scrolls up. Each source of audio has its own
-partial. A status row may follow.
+a third of the window; of a longer one the end is shown. A final replaces it and scrolls up. Each source of audio has
+its own partial. A status row may follow.
 Terminals wrap these rows when they become narrower; then all of them are erased.
 """
 
@@ -21,8 +21,9 @@ from rich.text import Text
 from asr.streaming.events import Event, Partial
 from asr.streaming.terminal.formats import labeled
 
-MAX_ROWS = 3
-"""Maximum rows of a partial."""
+MIN_ROWS = 3
+"""Rows that a partial may take in any window that has them. In a higher window it may take a third of its rows, which
+still fit if the window becomes narrower."""
 
 
 class Captions:
@@ -142,7 +143,8 @@ class Captions:
 
     def _num_rows(self) -> int:
         """Rows of a partial: fewer in a low window, which also shows the last final and the status."""
-        return max(1, min(MAX_ROWS, (self._console.height - 2) // max(len(self._partials), 1)))
+        height = self._console.height
+        return max(1, min(max(MIN_ROWS, height // 3), (height - 2) // max(len(self._partials), 1)))
 
     def __enter__(self) -> Captions:
         self._live.start()

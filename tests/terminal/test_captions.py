@@ -79,7 +79,7 @@ def test_no_color_means_no_attributes_at_all(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("width", [20, 80, 81, 120, 200])
-@pytest.mark.parametrize(("height", "most"), [(25, 3), (4, 2), (3, 1), (1, 1)])
+@pytest.mark.parametrize(("height", "most"), [(25, 8), (12, 4), (9, 3), (4, 2), (3, 1), (1, 1)])
 def test_long_partial_is_wrapped_and_shows_its_end(
     width: int, height: int, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,14 +197,14 @@ def test_narrower_terminal_keeps_no_stale_lines(last: Event | None, monkeypatch:
         captions.show(final("THE FIRST ONE"))
         captions.status(Text("status " * 6))
         captions.show(partial(LONG))
-        assert len(terminal.text) == 5
+        assert len(terminal.text) == 10
         terminal.resize(25)
-        assert len(terminal.text) > 8
+        assert len(terminal.text) > 18
         if last is None:
             captions.warn("NEXT")
         else:
             captions.show(last)
-        assert terminal.text[:2] == ["THE FIRST ONE", "NEXT"] and len(terminal.text) == 3 + 3 * (last is None)
+        assert terminal.text[:2] == ["THE FIRST ONE", "NEXT"] and len(terminal.text) == 3 + 8 * (last is None)
         terminal.resize(60)
         captions.show(final("THE LAST ONE"))
     assert terminal.text == ["THE FIRST ONE", *(["NEXT"] if not isinstance(last, Partial) else []), "THE LAST ONE"]
