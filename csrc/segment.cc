@@ -14,8 +14,6 @@ namespace asr_stream {
 
 namespace {
 
-constexpr double kSentencePauseS = 0.5;  // ends a sentence
-
 void append(std::vector<float>& to, const float* from, std::int64_t count) { to.insert(to.end(), from, from + count); }
 
 }  // namespace

@@ -14,8 +14,6 @@ namespace {
 // 47; after two or more blanks, a token continued a word nearly as often as it ended one.
 constexpr std::int64_t kPauseFrames = 6;
 
-constexpr double kSentencePauseS = 0.5;  // most sentences end with as long a pause, most phrases do not
-
 constexpr double kLikelyEndLogProb = -1.5, kUnlikelyEndLogProb = -6.0;
 constexpr double kLikelyEndLogOdds = 2.0, kUnlikelyEndLogOdds = -4.0;
 
@@ -49,6 +47,7 @@ Endpointer::Endpointer(const EndpointerOptions& options) : options_(options) {
       std::min(to_frames(options.min_silence_after_speech_s, options.frame_s), silence_after_speech_frames_);
   silence_without_speech_frames_ = to_frames(options.silence_without_speech_s, options.frame_s);
   max_utterance_frames_ = to_frames(options.max_utterance_s, options.frame_s);
+  sentence_pause_frames_ = to_frames(kSentencePauseS, options.frame_s);
   long_utterance_frames_ = to_frames(1.125 * options.max_utterance_s, options.frame_s);
   late_utterance_frames_ = to_frames(1.25 * options.max_utterance_s, options.frame_s);
   hard_max_utterance_frames_ = to_frames(1.5 * options.max_utterance_s, options.frame_s);
@@ -87,9 +86,8 @@ EndpointRule Endpointer::update(std::int64_t num_frames, std::int64_t num_traili
   if (!has_speech && num_trailing_silence_frames >= silence_without_speech_frames_) {
     return EndpointRule::kSilenceWithoutSpeech;
   }
-  const std::int64_t pause =
-      num_frames < long_utterance_frames_ ? to_frames(kSentencePauseS, options_.frame_s) : kPauseFrames;
-  const bool in_pause = num_trailing_silence_frames >= pause;
+  const bool in_pause =
+      num_trailing_silence_frames >= (num_frames < long_utterance_frames_ ? sentence_pause_frames_ : kPauseFrames);
   if ((num_frames >= max_utterance_frames_ && in_pause) || (num_frames >= late_utterance_frames_ && word_begins) ||
       num_frames >= hard_max_utterance_frames_) {
     return EndpointRule::kMaxUtterance;

@@ -11,6 +11,9 @@
 
 namespace asr_stream {
 
+// A pause of this length ends a sentence: most sentences end with one, most phrases do not.
+inline constexpr double kSentencePauseS = 0.5;
+
 enum class EndpointRule { kNone, kSilenceAfterSpeech, kSilenceWithoutSpeech, kMaxUtterance };
 
 struct EndpointerOptions {
@@ -66,6 +69,7 @@ class Endpointer {
   std::int64_t min_silence_after_speech_frames_;
   std::int64_t silence_without_speech_frames_;
   std::int64_t max_utterance_frames_;
+  std::int64_t sentence_pause_frames_;
   std::int64_t long_utterance_frames_;
   std::int64_t late_utterance_frames_;
   std::int64_t hard_max_utterance_frames_;
