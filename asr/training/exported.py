@@ -10,7 +10,8 @@ from onnx import numpy_helper
 from torch import Tensor
 
 from asr.config import Config, from_dict
-from asr.runtime.onnx_model import ModelError, OnnxModel
+from asr.runtime.metadata import MetadataError, ModelMetadata
+from asr.runtime.onnx_session import ModelError, read_properties
 from asr.tokenizer import Tokenizer
 from asr.training.pretrained import CheckpointError, Pretrained, check_weights
 
@@ -25,9 +26,12 @@ def load_exported(path: Path) -> Pretrained:
     their spelling.
     """
     try:
-        metadata = OnnxModel(path).metadata
-    except ModelError as error:
-        raise CheckpointError(str(error)) from error
+        data = path.read_bytes()
+        metadata = ModelMetadata.from_properties(read_properties(data, str(path)))
+    except OSError as error:
+        raise CheckpointError(f"cannot read weights {path}: {error.strerror or error}") from error
+    except (ModelError, MetadataError) as error:
+        raise CheckpointError(f"{path} is not an asr-stream model, or it is damaged: {error}") from error
     if metadata.quantization != "none":
         raise CheckpointError(
             f"{path} has weights in {metadata.quantization}, which are only for inference: take the float32 file, the "
@@ -36,7 +40,7 @@ def load_exported(path: Path) -> Pretrained:
     try:
         config = from_dict(Config, metadata.config)
         tokenizer = Tokenizer(config.tokenizer.kind, metadata.tokens)
-        weights = _tensors(onnx.load(path), "model.")
+        weights = _tensors(onnx.load_from_string(data), "model.")
         if metadata.decoder_onnx:
             weights |= _tensors(onnx.load_from_string(metadata.decoder_onnx), "")
         loaded = Pretrained(config, tokenizer, weights, metadata.training, metadata.license)

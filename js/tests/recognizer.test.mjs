@@ -115,7 +115,7 @@ test("formatted text has small letters, masked words are stars, and raw text is 
 });
 
 test("a name behind a title begins with a capital", async () => {
-  const options = { phrases: ["mister man"], unknownCost: 100, punctuation: PUNCTUATION }; // matches any speech
+  const options = { phrases: ["mister man"], unknownCost: 100, punctuation: PUNCTUATION };
   const by = await Recognizer.load({ model, ...options });
   const { raw, text } = (await recognize(samples, { by })).at(-1);
   await by.close();
