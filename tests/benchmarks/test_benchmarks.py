@@ -95,7 +95,7 @@ def test_endurance_is_measured_and_drawn(tmp_path: Path) -> None:
 
 
 def test_what_a_busy_interpreter_costs_is_measured() -> None:
-    output = run("capture", "--seconds", "1")
+    output = run("capture", "--seconds", "4")
     rows = re.findall(r"^\| sound (server|card) \| (C|Python) callback \| [\d.]+ s \| ([\d.]+) s \|", output, re.M)
     assert len(rows) == 4 and rows[0] == ("server", "C", "0.000") and float(rows[3][2]) > 0.2, output
 
