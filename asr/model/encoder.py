@@ -208,8 +208,10 @@ class Encoder(nn.Module):
         x = self._normalize(F.pad(features, (0, 0, 0, max(missing, 0))), num_frames)
         if self.speaker is None:
             return self._subsample(x, num_frames)
-        windows = x.unfold(1, size + FEATURE_OVERLAP, size)[:, :num_chunks].transpose(2, 3)
-        num_valid = num_frames[:, None] - size * torch.arange(num_chunks, device=x.device)
+        starts = size * torch.arange(num_chunks, device=x.device)
+        # Indexed, because torch.compile compiles `unfold` anew for each size.
+        windows = x[:, starts[:, None] + torch.arange(size + FEATURE_OVERLAP, device=x.device)]
+        num_valid = num_frames[:, None] - starts
         sums = self.speaker.running(windows[:, :, :size], num_valid)
         x = self._subsample(windows.flatten(0, 1), num_valid.flatten(), sums.flatten(0, 1))
         return x.unflatten(0, (-1, num_chunks)).flatten(1, 2)[:, :num_out]
