@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import importlib.util
+import itertools
 import json
 import re
 import sys
@@ -121,7 +122,14 @@ class CLibrary:
 
     def __init__(self, path: str | Path) -> None:
         self.c = ctypes.CDLL(str(path))
-        for name in ("status_text", "version", "model_property", "model_property_name", "stream_error"):
+        for name in (
+            "status_text",
+            "version",
+            "model_property",
+            "model_property_name",
+            "stream_error",
+            "stream_warning",
+        ):
             getattr(self.c, f"asr_{name}").restype = c_char_p
         self.c.asr_stream_next_event.restype = POINTER(_Event)
         self.c.asr_stream_sample_offset.restype = c_int64
@@ -210,6 +218,11 @@ class CStream:
     def _check(self, status: int) -> None:
         if status:
             raise LibraryError(status, self._c.asr_stream_error(self.handle).decode())
+
+    @property
+    def warnings(self) -> list[str]:
+        texts = map(lambda index: self._c.asr_stream_warning(self.handle, c_size_t(index)), itertools.count())
+        return [text.decode() for text in itertools.takewhile(bool, texts)]
 
     @property
     def sample_offset(self) -> int:

@@ -67,7 +67,12 @@ std::shared_ptr<const SegmentOptions> segment_options(const Options& options, co
     segment->neural_lm = std::move(neural_lm);
   }
   const Hotwords* hotwords = segment->fusion ? segment->fusion->hotwords() : nullptr;
-  if (hotwords) segment->warnings = hotwords->warnings();
+  const bool has_lexicon = segment->phrases || (segment->fusion && segment->fusion->over_phones());
+  if (!segment->phones.empty() && !has_lexicon && segment->search != SegmentOptions::Search::kGreedy) {
+    segment->warnings.push_back(std::string("the model is ") + kNoLanguageModel);
+  }
+  const std::vector<std::string> skipped = hotwords ? hotwords->warnings() : std::vector<std::string>();
+  segment->warnings.insert(segment->warnings.end(), skipped.begin(), skipped.end());
   segment->text = text_options({options.text == ASR_TEXT_FORMATTED, metadata.language, std::move(punctuation),
                                 lists.mask, options.commands != 0, lists.command_list, lists.replace,
                                 hotwords ? hotwords->written_forms() : std::vector<WrittenForm>(),

@@ -22,6 +22,10 @@ namespace asr_stream {
 // (docs/lab/ablations.md), come later and take more memory.
 inline constexpr std::int64_t kSecondPassWindow = 125;
 
+// The warning of a model with phones and no language model.
+inline constexpr char kNoLanguageModel[] =
+    "used without a language model: it spells words by their sound, and most are wrong";
+
 struct PunctuationMetadata;
 struct TextOptions;
 
@@ -56,7 +60,7 @@ struct SegmentOptions {
   std::int64_t num_phone_tokens() const noexcept { return static_cast<std::int64_t>(1 + 2 * phones.size()); }
   // Whether the decoder takes part.
   bool rescores() const { return search == Search::kRescore && !phrases && !(fusion && fusion->over_phones()); }
-  std::vector<std::string> warnings;  // of lists: sentences that name the lines that are left out
+  std::vector<std::string> warnings;  // sentences: why most words are wrong; the lines of lists that are left out
   std::shared_ptr<const TextOptions> text;  // how a stream shows its words (text/formatter.h); none: as they are
 };
 

@@ -44,9 +44,6 @@ std::shared_ptr<const NgramLm> lm_of(const ModelOptions& options) {
   return undamaged(options.lm_name, [&] { return std::make_shared<const NgramLm>(bytes, options.lm.size()); });
 }
 
-constexpr char kNoLanguageModel[] =
-    "is used without a language model: it spells words by their sound, and most are wrong; name one with lm_path";
-
 template <std::size_t N>
 std::vector<std::string> names_of(const char* const (&names)[N]) {
   return {names, names + N};
@@ -89,7 +86,7 @@ Model::Model(std::string_view onnx, const std::string& name, ModelOptions option
   Cache cache = new_cache(1);
   const EncoderStep silence{0, true, true, std::vector<float>(7 * kNumBins), 7, 7};
   undamaged<std::runtime_error>(name + " is damaged: its graph cannot be run", [&] { step(silence, cache); });
-  if (!lm_ && !metadata_.phones.empty()) log(false, name + " " + kNoLanguageModel);
+  if (!lm_ && !metadata_.phones.empty()) log(false, name + " is " + kNoLanguageModel + "; name one with lm_path");
   log(false, name + " opened with " + runtime_.description());
 }
 

@@ -66,14 +66,15 @@ export interface Options {
   /** audio before the chunk that the encoder attends to; a multiple of 40 in [0, 20480]; default: the model file's,
    * usually 2560 */
   leftContextMs?: number;
-  /** greedy, beam (CTC prefix beam search), or rescore (beam; at the endpoint the attention decoder picks among its
-   * hypotheses); default: rescore */
+  /** greedy, beam (CTC prefix beam search), or rescore (beam; the attention decoder rescores finals of a search over
+   * letters); default: rescore */
   search?: "greedy" | "beam" | "rescore";
-  /** encode each utterance a second time, 5 s at a time and in three views, for its final; default: true */
+  /** encode each finished utterance a second time, which corrects its final text; default: true */
   secondPass?: boolean;
   /** hypotheses kept by the beam search; a whole number in [1, 1024]; default: 256 */
   beamSize?: number;
-  /** hypotheses that the attention decoder scores; a final waits for it; a whole number in [1, 1024]; default: 4 */
+  /** hypotheses that the attention decoder rescores; more of them delay finals; a whole number in [1, 1024]; default:
+   * 4 */
   numRescored?: number;
   /** how words are shown: formatted (numbers in digits, case and punctuation; English only) or plain; default:
    * formatted */
@@ -100,13 +101,13 @@ export interface Options {
   /** longest silence before an utterance ends; shorter if the sentence sounds complete; inf: silence never ends one;
    * in (0, inf]; default: 2 */
   silenceAfterSpeechS?: number;
-  /** shortest such silence; set both equal for a fixed timeout; in (0, inf]; default: 0.5 */
+  /** shortest silence before an utterance ends; set both equal for a fixed timeout; in (0, inf]; default: 0.5 */
   minSilenceAfterSpeechS?: number;
   /** silence before an utterance without any words ends; in (0, inf]; default: 5 */
   silenceWithoutSpeechS?: number;
-  /** a longer utterance ends at its next pause, or between two words; in (0, 120]; default: 20 */
+  /** a longer utterance is split at its next pause, or between two words; in (0, 120]; default: 20 */
   maxUtteranceS?: number;
-  /** maximum other hypotheses in a final, most likely first; a whole number in [0, 20]; default: 0 */
+  /** maximum number of other hypotheses in a final, most likely first; a whole number in [0, 20]; default: 0 */
   maxAlternatives?: number;
   /** obey spoken commands of dictation: comma, new line, all caps, scratch that, ...; default: false */
   commands?: boolean;
@@ -176,7 +177,7 @@ export class Recognizer {
   withOptions(
     changes: Options & Pick<RecognizerOptions, "hotwords" | "phrases" | "mask" | "replace" | "commandList">,
   ): Promise<Recognizer>;
-  /** Sentences about skipped entries of lists; each names its entry. */
+  /** Sentences about what makes most words wrong, as a missing language model, and about skipped entries of lists. */
   readonly warnings: string[];
   /** Language of the model, in ISO 639-1; "" if it is unknown. */
   readonly language: string;

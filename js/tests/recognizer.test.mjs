@@ -78,6 +78,13 @@ test("after a gap the times go on", async () => {
   assert.throws(() => stream.gap(1), /finished/);
 });
 
+test("a model with phones and no language model is warned of", async () => {
+  assert.match(recognizer.warnings[0], /without a language model: it spells words by their sound/);
+  assert.equal(recognizer.warnings.length, 1);
+  assert.deepEqual((await recognizer.withOptions({ search: "greedy" })).warnings, []);
+  assert.deepEqual((await recognizer.withOptions({ phrases: ["the old man"] })).warnings, []);
+});
+
 test("audio of another sample rate is resampled, and its times stay those of the stream", async () => {
   const expected = await recognize(samples, { rate: 20000 });
   const [spoken, faster] = [await recognize(samples), expected].map((events) => events.at(-1));

@@ -104,7 +104,7 @@ def new_parser() -> argparse.ArgumentParser:
             f"--{field.name.replace('_', '-')}",
             type=int if field.type == "int" else float,
             default=field.default,
-            metavar="N" if field.type == "int" else "S",
+            metavar="N" if field.type == "int" else "S" if field.name.endswith("_s") else "PERCENT",
             help=f"{field.metadata['help']} (default {field.default:.10g})",
         )
     return parser

@@ -65,6 +65,8 @@ def add_recognition_options(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--provider", choices=("cpu", "cuda"), default="cpu", help="where the model runs (default cpu)")
     for name, option in OPTIONS.items():
         kind: dict[str, Any] = {"action": _Parsed, "metavar": name[name.rfind("_") + 1 :].upper()}
+        if option.type == "integer":
+            kind["metavar"] = "N"
         if option.type == "choice":
             kind = {"choices": option.choices}
         elif option.type == "flag":

@@ -93,7 +93,7 @@ class LevelMeter:
         """Parts of `line`."""
         muted_s = MUTED_AFTER_WORDS_S if self.has_words else MUTED_S
         if self._silent_s >= muted_s and not self._may_be_silent:
-            return [Text("the microphone is silent: is it switched off?", "yellow")]
+            return [Text("no sound from the microphone: is it muted?", "yellow")]
         color = "red" if self._mark_db >= -0.1 else "yellow" if self._mark_db >= LOUD_DB else "green"
         level, mark = (min(1 - db / FLOOR_DB, 1.0) for db in (self.rms_db, self._mark_db))
         label = f"{self._mark_db:4.0f} dB" if self._mark_db < -0.1 else "too loud"

@@ -406,8 +406,13 @@ def test_phones_without_language_model_are_reported_once(library: Any, lm: Path 
     def log(user_data: int, level: int, text: bytes) -> None:
         lines.append(text.decode())
 
-    library.model(bundled_model(), log=log, lm_path=lm).stream().finish()
+    model = library.model(bundled_model(), log=log, lm_path=lm)
     assert ["without a language model" in line for line in lines] == ([False] if lm else [True, False])
+    spelled = [] if lm else ["the model is used without a language model"]
+    warnings = model.stream(hotwords=b"Theodolite\nR2\n").warnings
+    assert [warning.split(":")[0] for warning in warnings] == [*spelled, "hotword line 'R2'"]
+    if lm is None:
+        assert model.stream(search="greedy").warnings == []
 
 
 def test_a_network_that_fails_ends_the_stream(library: Any, tiny_onnx: Path, sample: np.ndarray) -> None:

@@ -78,7 +78,7 @@ def test_a_microphone_that_is_switched_off() -> None:
         meter = LevelMeter()
         for _ in range(40):
             meter.accept(np.zeros(1600, np.float32), 16000)
-        assert "is it switched off?" in meter.parts(drawn)[0].plain
+        assert "is it muted?" in meter.parts(drawn)[0].plain
         meter.accept(sine(1e-4), 16000)
         assert len(meter.parts(drawn)) == 2
 
@@ -92,7 +92,7 @@ def test_silence_after_words_is_mentioned_later() -> None:
         assert len(meter.parts(drawn)) == 2
         for _ in range(2):
             meter.accept(np.zeros(1600, np.float32), 16000)
-        assert "is it switched off?" in meter.parts(drawn)[0].plain
+        assert "is it muted?" in meter.parts(drawn)[0].plain
 
 
 # ---- the line ----

@@ -211,8 +211,8 @@ ASR_API asr_status asr_stream_finish(asr_stream *stream);
  * uses the stream. */
 ASR_API int64_t asr_stream_sample_offset(asr_stream *stream);
 
-/* A sentence about a skipped line of the stream's lists, also of those it was changed to. index: from 0; NULL after the
- * last one. Valid until the stream's next call. */
+/* A sentence about what makes most words wrong, or about a skipped line of the stream's lists, also of those it was
+ * changed to. index: from 0; NULL after the last one. Valid until the stream's next call. */
 ASR_API const char *asr_stream_warning(const asr_stream *stream, size_t index);
 
 /* Why the stream's last call failed, "" if it did not. Valid until its next call. */

@@ -21,14 +21,15 @@ typedef struct asr_options {
   /* audio before the chunk that the encoder attends to; a multiple of 40 in [0, 20480]; default: the model file's,
    * usually 2560 */
   int32_t left_context_ms;
-  /* greedy, beam (CTC prefix beam search), or rescore (beam; at the endpoint the attention decoder picks among its
-   * hypotheses); default: rescore; asr_search */
+  /* greedy, beam (CTC prefix beam search), or rescore (beam; the attention decoder rescores finals of a search over
+   * letters); default: rescore; asr_search */
   int32_t search;
-  /* encode each utterance a second time, 5 s at a time and in three views, for its final; default: true */
+  /* encode each finished utterance a second time, which corrects its final text; default: true */
   int32_t second_pass;
   /* hypotheses kept by the beam search; a whole number in [1, 1024]; default: 256 */
   int32_t beam_size;
-  /* hypotheses that the attention decoder scores; a final waits for it; a whole number in [1, 1024]; default: 4 */
+  /* hypotheses that the attention decoder rescores; more of them delay finals; a whole number in [1, 1024]; default:
+   * 4 */
   int32_t num_rescored;
   /* how words are shown: formatted (numbers in digits, case and punctuation; English only) or plain; default:
    * formatted; asr_text */
@@ -55,13 +56,13 @@ typedef struct asr_options {
   /* longest silence before an utterance ends; shorter if the sentence sounds complete; inf: silence never ends one;
    * in (0, inf]; default: 2 */
   double silence_after_speech_s;
-  /* shortest such silence; set both equal for a fixed timeout; in (0, inf]; default: 0.5 */
+  /* shortest silence before an utterance ends; set both equal for a fixed timeout; in (0, inf]; default: 0.5 */
   double min_silence_after_speech_s;
   /* silence before an utterance without any words ends; in (0, inf]; default: 5 */
   double silence_without_speech_s;
-  /* a longer utterance ends at its next pause, or between two words; in (0, 120]; default: 20 */
+  /* a longer utterance is split at its next pause, or between two words; in (0, 120]; default: 20 */
   double max_utterance_s;
-  /* maximum other hypotheses in a final, most likely first; a whole number in [0, 20]; default: 0 */
+  /* maximum number of other hypotheses in a final, most likely first; a whole number in [0, 20]; default: 0 */
   int32_t max_alternatives;
   /* obey spoken commands of dictation: comma, new line, all caps, scratch that, ...; default: false */
   int32_t commands;

@@ -15,9 +15,7 @@ class Limits:
     """Limits on what clients can use. Raises ValueError for a value out of range."""
 
     max_sessions: int = _limit(256, "concurrent sessions; more are refused before anything is allocated for them")
-    max_load: float = _limit(
-        90.0, "percent of the time of all threads that streams may need, as measured; more streams are refused"
-    )
+    max_load: float = _limit(90.0, "refuse new streams while the recognition threads are busier than this, in percent")
     max_message_bytes: int = _limit(65536, "size of a message from a client")
     max_upload_bytes: int = _limit(64 * 1024 * 1024, "size of an uploaded file")
     max_upload_s: float = _limit(4 * 3600.0, "duration of the audio in it, in seconds")
