@@ -1,0 +1,255 @@
+"""How errors fall with parameters, data and training: python benchmarks/scaling.py DATA --valid DATA --points FILE
+
+Trains encoders of 1 to 8 M parameters on 4 to 30 hours of speech, for 12 to 100 hours of audio in their batches, fits a
+power law to their phone errors, and predicts the largest one, which the fit has not seen. `--rates` trains three widths
+with five learning rates each. Every finished training is a row of FILE; the same command trains the missing rows and
+continues an interrupted training. `--fit` only reads FILE. Fewer hours are fewer speakers, in a random order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from ablations import AblationError, Commands, train
+from command import plain_parser
+
+from asr.data.cuts import load_cuts
+from asr.evaluation.plots import new_axes
+from asr.files import replacing
+from asr.training.checkpoint import Checkpoint
+
+BATCH_S = 60
+SETTINGS = (
+    *("model.decoder_layers=1", "model.decoder_ff_dim=192", "model.condition_layers=[]", "model.dropout=0"),
+    *("model.running_mean=false", "loss.phone_weight=1", "data.lexicon=bundled", f"data.max_batch_s={BATCH_S}"),
+    *("data.curriculum_epochs=1", "data.num_workers=0", "data.valid_utterances=282"),
+    *("augment.max_frequency_warp=0.08", "optim.kind=muon", "optim.schedule=linear", "optim.ema_decay=0.99"),
+    *("train.device=cpu", "train.keep_checkpoints=1", "train.save_every=100"),
+)
+"""Phones alone: they are what the search with the language model reads."""
+LAYERS = {96: 9, 128: 10, 176: 11, 224: 13}
+"""The encoders by width: 1.1, 2.1, 4.2 and 8.0 M parameters."""
+ALL_HOURS = 30
+NUM_DRAWS = 1000
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training: width and layers of the encoder, hours of speech, hours of audio in its batches, learning rate."""
+
+    width: int
+    layers: int
+    hours: int
+    seen_hours: float
+    rate: float = 4e-3
+    seed: int = 1
+
+    @property
+    def name(self) -> str:
+        return "-".join(f"{key[0]}{value:g}" for key, value in asdict(self).items())
+
+    def overrides(self, data: Path, valid: str) -> list[str]:
+        steps = round(self.seen_hours * 3600 / BATCH_S)
+        return [
+            *SETTINGS,
+            *(f"model.dim={self.width}", f"model.encoder_layers={self.layers}"),
+            *(f"model.encoder_ff_dim={4 * self.width}", f"optim.lr={self.rate}", f"train.seed={self.seed}"),
+            *(f"train.max_steps={steps}", f"train.valid_every={steps}", f"optim.warmup_steps={min(steps // 5, 200)}"),
+            *(f"data.train={data}", f"data.valid={valid}"),
+        ]
+
+
+def law_runs() -> list[Run]:
+    """The trainings of the law, the cheapest first; the last one is predicted before it is trained."""
+    runs = [Run(w, n, ALL_HOURS, seen) for w, n in LAYERS.items() for seen in (12.5, 25.0, 50.0, 100.0)]
+    runs.remove(Run(176, LAYERS[176], ALL_HOURS, 100.0))
+    runs += [Run(w, LAYERS[w], hours, 50.0) for w, hours in ((128, 4), (128, 8), (128, 16), (224, 4), (224, 16))]
+    return sorted(runs, key=lambda run: run.width**2 * run.layers * run.seen_hours)
+
+
+def rate_runs() -> list[Run]:
+    """The trainings that compare learning rates at three widths and one depth."""
+    return [Run(w, 6, ALL_HOURS, 12.0, rate) for rate in (1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2) for w in (96, 144, 192)]
+
+
+class Points:
+    """The finished trainings, a file of rows."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self.rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
+
+    def find(self, run: Run) -> dict[str, Any] | None:
+        return next((row for row in self.rows if asdict(run).items() <= row.items()), None)
+
+    def add(self, run: Run, measured: Mapping[str, Any]) -> None:
+        with self._lock:
+            self.rows.append({**asdict(run), **measured})
+            with replacing(self._path) as part:
+                part.write_text("[\n" + ",\n".join(map(json.dumps, self.rows)) + "\n]\n", encoding="utf-8")
+
+
+def subset(data: Path, hours: int, folder: Path) -> Path:
+    """The manifest of the first speakers of a random order that have `hours`; an unnamed speaker is one utterance."""
+    path = folder / f"train-{hours}h.jsonl"
+    if hours == ALL_HOURS:
+        return data
+    if not path.is_file():
+        cuts = list(load_cuts(data))
+        speakers = [str(cut.supervisions[0].speaker) for cut in cuts]
+        groups = [cut.id if name in ("unk", "None") else name for cut, name in zip(cuts, speakers, strict=True)]
+        order = sorted(set(groups))
+        random.Random(1).shuffle(order)
+        place = {name: number for number, name in enumerate(order)}
+        ranked = sorted(zip((place[group] for group in groups), cuts, strict=True), key=lambda pair: pair[0])
+        ends = np.cumsum([cut.duration for _, cut in ranked])
+        chosen = [cut for (_, cut), end in zip(ranked, ends, strict=True) if end <= hours * 3600]
+        with replacing(path) as part:
+            part.write_text("".join(json.dumps(cut.to_dict()) + "\n" for cut in chosen), encoding="utf-8")
+    return path
+
+
+def measure(checkpoint: Checkpoint) -> dict[str, Any]:
+    """Phone error rates (0.1 is 10 %), parameters of encoder and phone head, and hours of audio in the batches."""
+    names = ("encoder.", "phone_ctc.")
+    parameters = sum(w.numel() for name, w in checkpoint.average.items() if name.startswith(names))
+    state = checkpoint.training
+    errors = state["history"][-1]["wer"]
+    return {"parameters": parameters, "audio_hours": round(state["audio_hours"], 2), "phone_errors": errors}
+
+
+def law_inputs(rows: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
+    """(num_rows, 4): one, and the logarithms of parameters, hours and hours seen; (num_rows,): of the errors."""
+    values = [[row["parameters"], row["hours"], row["audio_hours"]] for row in rows]
+    errors = [row["phone_errors"]["full"] for row in rows]
+    return np.column_stack([np.ones(len(rows)), np.log(values)]), np.log(errors)
+
+
+def fit(rows: Sequence[Mapping[str, Any]]) -> np.ndarray:
+    """Coefficients of log errors, (4,), by least squares."""
+    inputs, logs = law_inputs(rows)
+    return np.linalg.lstsq(inputs, logs, rcond=None)[0]
+
+
+def predict(rows: Sequence[Mapping[str, Any]], point: Mapping[str, Any]) -> tuple[float, float, float]:
+    """The errors of `point` by the law of `rows`, with the 95 % interval of resampled residuals (bootstrap)."""
+    inputs, logs = law_inputs(rows)
+    best = fit(rows)
+    residuals = (logs - inputs @ best) * np.sqrt(len(rows) / max(len(rows) - inputs.shape[1], 1))
+    random_state = np.random.default_rng(1)
+    at, _ = law_inputs([{**point, "phone_errors": {"full": 1.0}}])
+    drawn = []
+    for _ in range(NUM_DRAWS):
+        again = inputs @ best + random_state.choice(residuals, len(rows))
+        coefficients = np.linalg.lstsq(inputs, again, rcond=None)[0]
+        drawn.append((at @ coefficients)[0] + random_state.choice(residuals))
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return float(np.exp((at @ best)[0])), float(np.exp(low)), float(np.exp(high))
+
+
+def report(points: Points, plot: Path | None) -> Iterator[str]:
+    """Lines of the fit, the prediction of the largest run, and what longer runs should come to."""
+    runs = law_runs()
+    rows = [row for run in runs[:-1] if (row := points.find(run))]
+    if len(rows) < 6:
+        yield f"{len(rows)} of {len(runs)} trainings: a fit needs 6"
+        return
+    _, *exponents = fit(rows)
+    names = ("parameters", "hours", "hours seen")
+    yield f"{len(rows)} trainings: errors go with " + ", ".join(
+        f"{name}^{value:.2f}" for name, value in zip(names, exponents, strict=True)
+    )
+    largest = points.find(runs[-1])
+    point = largest or {"parameters": 8.0e6, "hours": ALL_HOURS, "audio_hours": runs[-1].seen_hours}
+    rate, low, high = predict(rows, point)
+    found = f"{100 * largest['phone_errors']['full']:.1f} % measured" if largest else "not trained yet"
+    yield f"the largest: {100 * rate:.1f} % predicted, {100 * low:.1f} to {100 * high:.1f}; {found}"
+    if plot:
+        draw(rows + ([largest] if largest else []), fit(rows), plot)
+
+
+def draw(rows: Sequence[Mapping[str, Any]], coefficients: np.ndarray, path: Path) -> None:
+    """Writes a PNG: phone errors over hours seen, a line per network, on logarithmic axes; dashed: the law."""
+    figure, axes = new_axes(7, 4.5)
+    whole = [row for row in rows if row["hours"] == ALL_HOURS]
+    for number, width in enumerate(sorted({row["width"] for row in whole})):
+        mine = sorted((row for row in whole if row["width"] == width), key=lambda row: row["audio_hours"])
+        seen = [row["audio_hours"] for row in mine]
+        inputs, logs = law_inputs(mine)
+        style = {"color": f"C{number}", "linewidth": 1.5}
+        label = f"{mine[0]['parameters'] / 1e6:.1f} M parameters"
+        axes.plot(seen, 100 * np.exp(logs), "o", markersize=6, label=label, color=f"C{number}")
+        axes.plot(seen, 100 * np.exp(inputs @ coefficients), "--", **style)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("hours of audio in all batches")
+    axes.set_ylabel("phone error rate in %, greedy, full context")
+    axes.legend()
+    figure.savefig(path, format="png")
+
+
+def main() -> int:
+    parser = plain_parser(__doc__)
+    parser.add_argument("data", type=Path, nargs="?", help="all training data, written by `asr prepare`")
+    parser.add_argument("--valid", help="to measure on")
+    parser.add_argument("--points", type=Path, required=True, help="the results, a JSON file")
+    parser.add_argument("--out", type=Path, default=Path("runs/scaling"), help="folder (default: %(default)s)")
+    parser.add_argument("--rates", action="store_true", help="train the comparison of learning rates instead")
+    parser.add_argument("--fit", action="store_true", help="train nothing")
+    parser.add_argument("--jobs", type=int, default=1, help="trainings at a time (default: 1)")
+    parser.add_argument("--plot", type=Path, help="a PNG of the fit")
+    args = parser.parse_args()
+    points = Points(args.points)
+    if not args.fit:
+        if not (args.data and args.valid):
+            parser.error("DATA and --valid are needed, unless --fit is given")
+        args.data = args.data.resolve()
+        train_all(points, rate_runs() if args.rates else law_runs(), args)
+    for line in report(points, args.plot):
+        print(line)
+    return 0
+
+
+def train_all(points: Points, runs: Sequence[Run], args: argparse.Namespace) -> None:
+    args.out.mkdir(parents=True, exist_ok=True)
+    commands = Commands()
+
+    def one(run: Run) -> None:
+        print(f"\n{run}", flush=True)
+        overrides = run.overrides(subset(args.data, run.hours, args.out), args.valid)
+        points.add(run, measure(train(commands, "tiny", overrides, args.out / run.name, 1)))
+
+    missing = [run for run in runs if not points.find(run)]
+    with ThreadPoolExecutor(args.jobs) as pool:
+        jobs = [pool.submit(one, run) for run in missing]
+        try:
+            for job in jobs:
+                job.result()
+        except (KeyboardInterrupt, AblationError):
+            commands.stop()
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("scaling: interrupted; the same command goes on", file=sys.stderr)
+        sys.exit(130)
+    except (AblationError, ValueError, OSError) as error:
+        print(f"scaling: {error}", file=sys.stderr)
+        sys.exit(1)

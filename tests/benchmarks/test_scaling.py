@@ -1,0 +1,73 @@
+"""benchmarks/scaling.py: its law fits errors that follow one, and finished trainings are not repeated."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from support.benchmark_module import load_benchmark
+
+from asr.cli import main
+from asr.data.cuts import load_cuts
+
+
+@pytest.fixture(scope="module")
+def scaling() -> ModuleType:
+    return load_benchmark("scaling")
+
+
+def row(parameters: float, hours: float, seen: float) -> dict[str, Any]:
+    errors = 40.0 * parameters**-0.2 * hours**-0.1 * seen**-0.3
+    return {"parameters": parameters, "hours": hours, "audio_hours": seen, "phone_errors": {"full": errors}}
+
+
+def test_the_law_of_errors_is_found(scaling: ModuleType) -> None:
+    rows = [row(n, hours, seen) for n in (1e6, 2e6, 4e6) for hours in (8, 30) for seen in (25, 50)]
+    assert scaling.fit(rows)[1:] == pytest.approx([-0.2, -0.1, -0.3])
+    point = row(8e6, 960, 1000)
+    assert scaling.predict(rows, point) == pytest.approx([point["phone_errors"]["full"]] * 3)
+    for number, each in enumerate(rows):
+        each["phone_errors"]["full"] *= 1.1 if number in (0, 3, 5, 6) else 0.9  # no law has these
+    rate, low, high = scaling.predict(rows, point)
+    assert low < 0.9 * rate and rate * 1.1 < high
+
+
+def test_fewer_hours_have_fewer_speakers(scaling: ModuleType, tones: tuple[Path, Path], tmp_path: Path) -> None:
+    cuts = list(load_cuts(tones[0]))
+    hours = sum(cut.duration for cut in cuts) / 3600 / 2
+    chosen = list(load_cuts(scaling.subset(tones[0], hours, tmp_path)))
+    assert 0.8 * hours < sum(cut.duration for cut in chosen) / 3600 <= hours
+    speakers = {cut.supervisions[0].speaker for cut in chosen}
+    kept = [cut.id for cut in cuts if cut.supervisions[0].speaker in speakers]
+    assert len(kept) - len(chosen) < len(kept) / len(speakers) and {cut.id for cut in chosen} <= set(kept)
+    assert chosen[0].load_features().shape[1] == 80
+
+
+def test_only_missing_trainings_are_done(
+    scaling: ModuleType, tones: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = []
+
+    def run_here(commands: Any, *arguments: str, processes: int = 1) -> None:
+        trained.append(arguments)
+        assert not main(arguments)
+
+    runs = [scaling.Run(16, 1, scaling.ALL_HOURS, seen / 60) for seen in (1, 2)]
+    monkeypatch.setattr(scaling, "law_runs", lambda: runs)
+    monkeypatch.setattr(scaling.Commands, "run", run_here)
+    monkeypatch.setattr(scaling, "SETTINGS", (*scaling.SETTINGS, "data.lexicon=", "data.min_utterance_s=0.1"))
+    monkeypatch.setattr("signal.signal", lambda *_: None)  # only the main thread may set handlers
+    points = tmp_path / "points.json"
+    command = ["scaling", str(tones[0]), "--valid", str(tones[1]), "--points", str(points), "--out", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", command)
+    assert scaling.main() == 0
+    rows = json.loads(points.read_text())
+    assert [each["seen_hours"] for each in rows] == [1 / 60, 2 / 60] and len(trained) == 2
+    assert 0 < rows[0]["audio_hours"] < rows[1]["audio_hours"] and 0 < rows[0]["phone_errors"]["full"] <= 1.5
+    points.write_text(json.dumps(rows[1:]))
+    assert scaling.main() == 0
+    assert len(trained) == 3 and len(json.loads(points.read_text())) == 2
