@@ -40,6 +40,10 @@ SETTINGS = (
 """Phones alone: they are what the search with the language model reads."""
 LAYERS = {96: 9, 128: 10, 176: 11, 224: 13}
 """The encoders by width: 1.1, 2.1, 4.2 and 8.0 M parameters."""
+RATE = 6e-3
+"""Learning rate at a width of 128. It goes with the inverse square root of the width, as the comparison of rates shows:
+the optimizer's step has the same root mean square in each matrix, so its spectral norm goes with the root of the width
+(Yang et al. 2023, "A spectral condition for feature learning")."""
 ALL_HOURS = 30
 NUM_DRAWS = 1000
 
@@ -52,7 +56,7 @@ class Run:
     layers: int
     hours: int
     seen_hours: float
-    rate: float = 4e-3
+    rate: float
     seed: int = 1
 
     @property
@@ -72,9 +76,10 @@ class Run:
 
 def law_runs() -> list[Run]:
     """The trainings of the law, the cheapest first; the last one is predicted before it is trained."""
-    runs = [Run(w, n, ALL_HOURS, seen) for w, n in LAYERS.items() for seen in (12.5, 25.0, 50.0, 100.0)]
-    runs.remove(Run(176, LAYERS[176], ALL_HOURS, 100.0))
-    runs += [Run(w, LAYERS[w], hours, 50.0) for w, hours in ((128, 4), (128, 8), (128, 16), (224, 4), (224, 16))]
+    points = [(w, ALL_HOURS, seen) for w in LAYERS for seen in (12.5, 25.0, 50.0, 100.0)]
+    points.remove((176, ALL_HOURS, 100.0))
+    points += [(w, hours, 50.0) for w, hours in ((128, 4), (128, 8), (128, 16), (224, 4), (224, 16))]
+    runs = [Run(w, LAYERS[w], hours, seen, round(RATE * (128 / w) ** 0.5, 5)) for w, hours, seen in points]
     return sorted(runs, key=lambda run: run.width**2 * run.layers * run.seen_hours)
 
 

@@ -56,7 +56,7 @@ def test_only_missing_trainings_are_done(
         trained.append(arguments)
         assert not main(arguments)
 
-    runs = [scaling.Run(16, 1, scaling.ALL_HOURS, seen / 60) for seen in (1, 2)]
+    runs = [scaling.Run(16, 1, scaling.ALL_HOURS, seen / 60, 1e-3) for seen in (1, 2)]
     monkeypatch.setattr(scaling, "law_runs", lambda: runs)
     monkeypatch.setattr(scaling.Commands, "run", run_here)
     monkeypatch.setattr(scaling, "SETTINGS", (*scaling.SETTINGS, "data.lexicon=", "data.min_utterance_s=0.1"))
