@@ -68,7 +68,7 @@ inline constexpr Option kOptions[] = {
      "nats below the best hypothesis at which another one is dropped"},
     {"rescore_ctc_weight", &asr_options::rescore_ctc_weight, OptionType::kNumber, '[', 0, 1, 0.7,
      "weight of the first pass in rescoring; the decoder's weight is the rest", "", true},
-    {"lm_weight", &asr_options::lm_weight, OptionType::kNumber, '[', 0, 10, 0.9,
+    {"lm_weight", &asr_options::lm_weight, OptionType::kNumber, '[', 0, 10, 0.95,
      "weight of the language model's log-probabilities", "", true},
     {"lm_word_bonus", &asr_options::lm_word_bonus, OptionType::kNumber, '[', -20, 20, -2.4,
      "added for each word if there is a language model", "", true},

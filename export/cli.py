@@ -86,14 +86,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--share",
         type=float,
-        default=0.5,
+        default=0.6,
         metavar="S",
         help="share of a neural language model when combined with n-grams (%(default)s)",
     )
     parser.add_argument(
         "--weight",
         type=float,
-        default=1.1,
+        default=1.2,
         metavar="W",
         help="weight of both models together, relative to the weight of n-grams alone (%(default)s)",
     )

@@ -57,8 +57,8 @@ def export_neural_lm(
     path: str | Path,
     *,
     int8: bool = False,
-    share: float = 0.5,
-    weight: float = 1.1,
+    share: float = 0.6,
+    weight: float = 1.2,
     license: str = "",
 ) -> NeuralLmReport:
     """Writes the weights of `checkpoint` as one file; replaces a file only if the new one agrees with PyTorch.

@@ -84,7 +84,7 @@ export interface Options {
   /** weight of the first pass in rescoring; the decoder's weight is the rest; in [0, 1]; default: the model file's,
    * usually 0.7 */
   rescoreCtcWeight?: number;
-  /** weight of the language model's log-probabilities; in [0, 10]; default: the model file's, usually 0.9 */
+  /** weight of the language model's log-probabilities; in [0, 10]; default: the model file's, usually 0.95 */
   lmWeight?: number;
   /** added for each word if there is a language model; in [-20, 20]; default: the model file's, usually -2.4 */
   lmWordBonus?: number;

@@ -39,7 +39,7 @@ typedef struct asr_options {
   /* weight of the first pass in rescoring; the decoder's weight is the rest; in [0, 1]; default: the model file's,
    * usually 0.7 */
   double rescore_ctc_weight;
-  /* weight of the language model's log-probabilities; in [0, 10]; default: the model file's, usually 0.9 */
+  /* weight of the language model's log-probabilities; in [0, 10]; default: the model file's, usually 0.95 */
   double lm_weight;
   /* added for each word if there is a language model; in [-20, 20]; default: the model file's, usually -2.4 */
   double lm_word_bonus;
