@@ -33,6 +33,8 @@ COMMANDS = {
     "--plot docs/images/wer.png",
     "evaluate_accents": f"{EVALUATE} --data data/dev_cv.jsonl.gz data/dev_nonnative.jsonl.gz --search beam+lm "
     "--chunk-ms full,640,160 --json OUT",
+    "noise": "python benchmarks/noise.py data/dev.jsonl.gz --noise data/noise --rir data/rir --num-utterances 141 "
+    "--quieter-db 30 --snr-db 20,10,0 --json > OUT",
 }
 """The command that writes each file of docs/measured, here OUT."""
 
@@ -75,6 +77,9 @@ def word_errors() -> Iterator[tuple[str, str]]:
         yield place, percent(row["wer"])
         for kind in ("insertions", "deletions", "substitutions"):
             yield f"{place}.{kind}", str(row[kind])
+    for row in measured("noise"):
+        place = re.sub(r"\W+", "_", row["place"])
+        yield f"noise.{place}", percent(row["final_wer"]) if "final_wer" in row else str(row["num_words"])
     yield "dev.ratio", f"{rates['dev.beam+lm.640'] / rates['dev.beam+lm.full']:.2f}"
 
 
