@@ -45,6 +45,7 @@ RATE = 6e-3
 the optimizer's step has the same root mean square in each matrix, so its spectral norm goes with the root of the width
 (Yang et al. 2023, "A spectral condition for feature learning")."""
 ALL_HOURS = 30
+LEAST_ROWS = 6
 NUM_DRAWS = 1000
 
 
@@ -168,8 +169,9 @@ def report(points: Points, plot: Path | None) -> Iterator[str]:
     """Lines of the fit, the prediction of the largest run, and what longer runs should come to."""
     runs = law_runs()
     rows = [row for run in runs[:-1] if (row := points.find(run))]
-    if len(rows) < 6:
-        yield f"{len(rows)} of {len(runs)} trainings: a fit needs 6"
+    yield from table(rows)
+    if len(rows) < LEAST_ROWS:
+        yield f"{len(rows)} of {len(runs)} trainings: a fit needs {LEAST_ROWS}"
         return
     _, *exponents = fit(rows)
     names = ("parameters", "hours", "hours seen")
@@ -183,6 +185,19 @@ def report(points: Points, plot: Path | None) -> Iterator[str]:
     yield f"the largest: {100 * rate:.1f} % predicted, {100 * low:.1f} to {100 * high:.1f}; {found}"
     if plot:
         draw(rows + ([largest] if largest else []), fit(rows), plot)
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Lines of a Markdown table."""
+    yield "| parameters, M | hours of speech | hours in batches | rate | phone errors %, full context | 640 ms | law |"
+    yield "|---|---|---|---|---|---|---|"
+    law = [""] * len(rows)
+    if len(rows) >= LEAST_ROWS:
+        law = [f"{100 * rate:.1f}" for rate in np.exp(law_inputs(rows)[0] @ fit(rows))]
+    for row, rate in zip(rows, law, strict=True):
+        errors = row["phone_errors"]
+        sizes = f"| {row['parameters'] / 1e6:.1f} | {row['hours']} | {row['audio_hours']:.0f} | {row['rate']:g} |"
+        yield f"{sizes} {100 * errors['full']:.1f} | {100 * errors['640ms']:.1f} | {rate} |"
 
 
 def draw(rows: Sequence[Mapping[str, Any]], coefficients: np.ndarray, path: Path) -> None:
