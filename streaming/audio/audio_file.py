@@ -51,7 +51,9 @@ def read_blocks(
     block_s: float = BLOCK_S,
     max_s: float = float("inf"),
 ) -> Generator[tuple[np.ndarray, int], None, None]:
-    """Yields blocks of `block_s` seconds: (num_samples,) float32 in ±1, channels averaged, and the sample rate in Hz.
+    """Yields blocks of `block_s` seconds: (num_samples,) float32 in ±1, and the sample rate in Hz.
+
+    Channels are averaged; if they cancel each other, the first one is taken.
 
     path: a path, "-" for standard input, or an open file with a `fileno`, which stays open.
     raw_rate: the content is raw samples at this rate: int16, little-endian, mono.
@@ -127,7 +129,7 @@ def _read(
         block_size = max(1, min(int(block_s * sample_rate), MAX_BLOCK_SIZE // file.channels))
         while len(block := file.read(block_size, dtype="float32", always_2d=True)):
             num_frames += len(block)
-            yield block.mean(axis=1) if block.shape[1] > 1 else block[:, 0], sample_rate
+            yield _mono(block), sample_rate
         present_s = num_frames / sample_rate
         promised_s = promised / sample_rate
         if promised and (share := share_present(file.extra_info)) < 1:
@@ -135,6 +137,15 @@ def _read(
         elif promised <= num_frames + (_TOLERANCE if file.format == "MP3" else 0):
             return
     raise AudioFileError(f"{name} is cut short: it holds {present_s:.1f} s of the {promised_s:.1f} s in its header")
+
+
+def _mono(block: np.ndarray) -> np.ndarray:
+    """The average of all channels: (num_samples, num_channels) -> (num_samples,). If they cancel, as those of a
+    balanced line recorded in stereo do, the first channel."""
+    if block.shape[1] == 1:
+        return block[:, 0]
+    average, first = block.mean(axis=1), block[:, 0]
+    return first if average @ average < 1e-4 * (first @ first) else average
 
 
 def _raw(rate: int | None) -> dict[str, Any]:

@@ -73,6 +73,13 @@ def test_reports_only_a_cut_file(suffix: str, sample: np.ndarray, tmp_path: Path
     assert len(samples) == len(sample) and trouble == ""
 
 
+def test_channels_are_averaged_unless_they_cancel(sample: np.ndarray, tmp_path: Path) -> None:
+    path, left = tmp_path / "stereo.wav", sample / np.float32(32768)
+    for right, expected in [(0.5 * left, 0.75 * left), (-left, left), (-0.9 * left, 0.05 * left)]:
+        soundfile.write(path, np.stack([left, right], axis=1), 16000, subtype="FLOAT")
+        np.testing.assert_allclose(read(path)[0], expected, atol=1e-6)
+
+
 @pytest.mark.parametrize("suffix", ["ogg", "opus", "mp3"])
 def test_recordings_one_after_the_other_are_all_read(suffix: str, sample: np.ndarray, tmp_path: Path) -> None:
     path, one, two = tmp_path / f"a.{suffix}", encode(sample, suffix), encode(sample[:40000], suffix)
