@@ -137,8 +137,9 @@ def measure(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def law_inputs(rows: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
-    """(num_rows, 4): one, and the logarithms of parameters, hours and hours seen; (num_rows,): of the errors."""
-    values = [[row["parameters"], row["hours"], row["audio_hours"]] for row in rows]
+    """(num_rows, 4): one, and the logarithms of M parameters, share of all hours, and hours seen; (num_rows,): of the
+    errors. Without rows of fewer hours, the exponent of hours is zero."""
+    values = [[row["parameters"] / 1e6, row["hours"] / ALL_HOURS, row["audio_hours"]] for row in rows]
     errors = [row["phone_errors"]["full"] for row in rows]
     return np.column_stack([np.ones(len(rows)), np.log(values)]), np.log(errors)
 
