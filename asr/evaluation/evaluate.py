@@ -219,7 +219,9 @@ def write_hypotheses(results: Sequence[Result], path: Path) -> None:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", help="an .onnx or .safetensors file, a checkpoint, or the folder of a training run")
+    parser.add_argument(
+        "model", help="an .onnx or .safetensors file, a checkpoint, the folder of a training run, or bundled"
+    )
     parser.add_argument("--data", nargs="+", required=True, metavar="DATA.jsonl.gz", help="written by `asr prepare`")
     parser.add_argument(
         "--chunk-ms",

@@ -59,8 +59,10 @@ def load_phones(lexicon: str, texts: Sequence[str], phones: Sequence[str] = ()) 
 
     phones: those of the model to start from, if any. Raises ValueError with the words of `texts` that lack one.
     """
-    source = bundled_lexicon(texts) if lexicon == "bundled" else load_lexicon(lexicon)
-    tokenizer = PhoneTokenizer(source, phones)
+    if lexicon == "bundled":  # all its phones, so that the language model fits a model of few words, too
+        tokenizer = PhoneTokenizer(bundled_lexicon(texts), phones or load_lm("bundled").phones)
+    else:
+        tokenizer = PhoneTokenizer(load_lexicon(lexicon), phones)
     missing = sorted({word for text in texts for word in tokenizer.missing(text)})
     if missing:
         raise ValueError(

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from asr.data.cuts import load_cuts
+from asr.lm.packed import load_lm
 from asr.tokenizer import Tokenizer
-from asr.training.inputs import absent_letters, estimate_cmvn
+from asr.training.inputs import absent_letters, estimate_cmvn, load_phones
 
 
 def test_normalization_has_mean_and_deviation_of_all_frames(tones: tuple[Path, Path]) -> None:
@@ -31,3 +32,9 @@ def test_normalization_has_mean_and_deviation_of_all_frames(tones: tuple[Path, P
 )
 def test_letters_that_no_transcript_has(text: str, absent: str) -> None:
     assert absent_letters(Tokenizer.train("char", [text])) == absent
+
+
+def test_few_words_have_all_phones_of_the_bundled_model() -> None:
+    tokenizer = load_phones("bundled", ["THE CAT"])
+    assert tokenizer.phones == tuple(load_lm("bundled").phones)
+    assert tokenizer.decode(tokenizer.encode("CAT")) == "▁K AE T"
