@@ -61,7 +61,7 @@ inline constexpr Option kOptions[] = {
     {"num_rescored", &asr_options::num_rescored, OptionType::kInteger, '[', 1, 1024, 4,
      "hypotheses that the attention decoder rescores; more of them delay finals"},
     {"text", &asr_options::text, OptionType::kChoice, '[', 0, 1, ASR_TEXT_FORMATTED,
-     "how words are shown: formatted (numbers in digits, case and punctuation; English only) or plain",
+     "how words are shown: formatted (numbers in digits; in English, case and punctuation) or plain",
      "formatted, plain"},
     // 10 gives 1 % more errors in the first pass; 12 gives no fewer, and the search takes a fifth more time.
     {"beam_threshold", &asr_options::beam_threshold, OptionType::kNumber, '(', 0, 100, 11,

@@ -76,7 +76,7 @@ export interface Options {
   /** hypotheses that the attention decoder rescores; more of them delay finals; a whole number in [1, 1024]; default:
    * 4 */
   numRescored?: number;
-  /** how words are shown: formatted (numbers in digits, case and punctuation; English only) or plain; default:
+  /** how words are shown: formatted (numbers in digits; in English, case and punctuation) or plain; default:
    * formatted */
   text?: "formatted" | "plain";
   /** nats below the best hypothesis at which another one is dropped; in (0, 100]; default: 11 */

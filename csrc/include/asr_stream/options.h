@@ -31,7 +31,7 @@ typedef struct asr_options {
   /* hypotheses that the attention decoder rescores; more of them delay finals; a whole number in [1, 1024]; default:
    * 4 */
   int32_t num_rescored;
-  /* how words are shown: formatted (numbers in digits, case and punctuation; English only) or plain; default:
+  /* how words are shown: formatted (numbers in digits; in English, case and punctuation) or plain; default:
    * formatted; asr_text */
   int32_t text;
   /* nats below the best hypothesis at which another one is dropped; in (0, 100]; default: 11 */
