@@ -107,9 +107,12 @@ class Points:
                 part.write_text("[\n" + ",\n".join(map(json.dumps, self.rows)) + "\n]\n", encoding="utf-8")
 
 
-def subset(data: Path, hours: int, folder: Path) -> Path:
-    """The manifest of the first speakers of a random order that have `hours`; an unnamed speaker is one utterance."""
-    path = folder / f"train-{hours}h.jsonl"
+def subset(data: Path, hours: int) -> Path:
+    """The manifest of the first speakers of a random order that have `hours`; an unnamed speaker is one utterance.
+
+    It is written beside `data`, because a data set has its features in its own folder.
+    """
+    path = data.parent / f"{data.name.split('.')[0]}-{hours}h.jsonl"
     if hours == ALL_HOURS:
         return data
     if not path.is_file():
@@ -249,7 +252,7 @@ def train_all(points: Points, runs: Sequence[Run], args: argparse.Namespace) -> 
 
     def one(run: Run) -> None:
         print(f"\n{run}", flush=True)
-        overrides = run.overrides(subset(args.data, run.hours, args.out), args.valid)
+        overrides = run.overrides(subset(args.data, run.hours), args.valid)
         points.add(run, measure(train(commands, "tiny", overrides, args.out / run.name, 1)))
 
     missing = [run for run in runs if not points.find(run)]
