@@ -268,6 +268,7 @@ def test_finals_are_sent_before_the_server_ends(recognizer: Recognizer, audio: n
         async def dialogue(connection: Any) -> tuple[list[RealtimeServerEvent], Any]:
             await set_up(connection, None)
             await append(connection, audio[:72000])
+            await (await connection._connection.ping())  # the server has read the audio
             await connection.recv()  # of the transcript
             server.process.send_signal(signal.SIGTERM)
             events = await until_completed(connection, 1)

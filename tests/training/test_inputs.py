@@ -34,7 +34,7 @@ def test_letters_that_no_transcript_has(text: str, absent: str) -> None:
     assert absent_letters(Tokenizer.train("char", [text])) == absent
 
 
-def test_few_words_have_all_phones_of_the_bundled_model() -> None:
+def test_few_words_have_all_bundled_phones() -> None:
     tokenizer = load_phones("bundled", ["THE CAT"])
     assert tokenizer.phones == tuple(load_lm("bundled").phones)
     assert tokenizer.decode(tokenizer.encode("CAT")) == "▁K AE T"
