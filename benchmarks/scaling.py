@@ -218,6 +218,9 @@ def draw(rows: Sequence[Mapping[str, Any]], coefficients: np.ndarray, path: Path
         axes.plot(seen, 100 * np.exp(inputs @ coefficients), "--", **style)
     axes.set_xscale("log")
     axes.set_yscale("log")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:.0f}")
+        axis.set_minor_formatter("{x:.0f}")
     axes.set_xlabel("hours of audio in all batches")
     axes.set_ylabel("phone error rate in %, greedy, full context")
     axes.legend()
