@@ -221,7 +221,7 @@ class CStream:
 
     @property
     def warnings(self) -> list[str]:
-        texts = map(lambda index: self._c.asr_stream_warning(self.handle, c_size_t(index)), itertools.count())
+        texts = (self._c.asr_stream_warning(self.handle, c_size_t(index)) for index in itertools.count())
         return [text.decode() for text in itertools.takewhile(bool, texts)]
 
     @property

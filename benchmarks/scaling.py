@@ -13,9 +13,8 @@ import json
 import random
 import signal
 import sys
-import threading
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -41,9 +40,9 @@ SETTINGS = (
 LAYERS = {96: 9, 128: 10, 176: 11, 224: 13}
 """The encoders by width: 1.1, 2.1, 4.2 and 8.0 M parameters."""
 RATE = 6e-3
-"""Learning rate at a width of 128. It goes with the inverse square root of the width, as the comparison of rates shows:
-the optimizer's step has the same root mean square in each matrix, so its spectral norm goes with the root of the width
-(Yang et al. 2023, "A spectral condition for feature learning")."""
+"""Learning rate at a width of 128. It goes with the inverse square root of the width: the optimizer's step has the same
+root mean square in each matrix, so its spectral norm goes with the root of the width (Yang et al. 2023, "A spectral
+condition for feature learning"). The best rate of `--rates` falls faster, with the power of -0.7 to -1."""
 ALL_HOURS = 30
 LEAST_ROWS = 6
 NUM_DRAWS = 1000
@@ -94,17 +93,15 @@ class Points:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._lock = threading.Lock()
         self.rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else []
 
     def find(self, run: Run) -> dict[str, Any] | None:
         return next((row for row in self.rows if asdict(run).items() <= row.items()), None)
 
     def add(self, run: Run, measured: Mapping[str, Any]) -> None:
-        with self._lock:
-            self.rows.append({**asdict(run), **measured})
-            with replacing(self._path) as part:
-                part.write_text("[\n" + ",\n".join(map(json.dumps, self.rows)) + "\n]\n", encoding="utf-8")
+        self.rows.append({**asdict(run), **measured})
+        with replacing(self._path) as part:
+            part.write_text("[\n" + ",\n".join(map(json.dumps, self.rows)) + "\n]\n", encoding="utf-8")
 
 
 def subset(data: Path, hours: int) -> Path:
@@ -170,17 +167,18 @@ def predict(rows: Sequence[Mapping[str, Any]], point: Mapping[str, Any]) -> tupl
 
 
 def report(points: Points, plot: Path | None) -> Iterator[str]:
-    """Lines of the fit, the prediction of the largest run, and what longer runs should come to."""
+    """Lines of the trainings, of the fit, and of the prediction of the largest one."""
     runs = law_runs()
     rows = [row for run in runs[:-1] if (row := points.find(run))]
-    yield from table(rows)
     if len(rows) < LEAST_ROWS:
+        yield from table(rows)
         yield f"{len(rows)} of {len(runs)} trainings: a fit needs {LEAST_ROWS}"
         return
-    _, *exponents = fit(rows)
+    coefficients = fit(rows)
+    yield from table(rows, [f"{100 * rate:.1f}" for rate in np.exp(law_inputs(rows)[0] @ coefficients)])
     names = ("parameters", "hours", "hours seen")
     yield f"{len(rows)} trainings: errors go with " + ", ".join(
-        f"{name}^{value:.2f}" for name, value in zip(names, exponents, strict=True)
+        f"{name}^{value:.2f}" for name, value in zip(names, coefficients[1:], strict=True)
     )
     largest = points.find(runs[-1])
     point = largest or {"parameters": 8.0e6, "hours": ALL_HOURS, "audio_hours": runs[-1].seen_hours}
@@ -188,17 +186,14 @@ def report(points: Points, plot: Path | None) -> Iterator[str]:
     found = f"{100 * largest['phone_errors']['full']:.1f} % measured" if largest else "not trained yet"
     yield f"the largest: {100 * rate:.1f} % predicted, {100 * low:.1f} to {100 * high:.1f}; {found}"
     if plot:
-        draw(rows + ([largest] if largest else []), fit(rows), plot)
+        draw(rows + ([largest] if largest else []), coefficients, plot)
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Lines of a Markdown table."""
+def table(rows: Sequence[Mapping[str, Any]], law: Sequence[str] = ()) -> Iterator[str]:
+    """Lines of a Markdown table. law: what the law says of each row; empty: there is none."""
     yield "| parameters, M | hours of speech | hours in batches | rate | phone errors %, full context | 640 ms | law |"
     yield "|---|---|---|---|---|---|---|"
-    law = [""] * len(rows)
-    if len(rows) >= LEAST_ROWS:
-        law = [f"{100 * rate:.1f}" for rate in np.exp(law_inputs(rows)[0] @ fit(rows))]
-    for row, rate in zip(rows, law, strict=True):
+    for row, rate in zip(rows, law or [""] * len(rows), strict=True):
         errors = row["phone_errors"]
         sizes = f"| {row['parameters'] / 1e6:.1f} | {row['hours']} | {row['audio_hours']:.0f} | {row['rate']:g} |"
         yield f"{sizes} {100 * errors['full']:.1f} | {100 * errors['640ms']:.1f} | {rate} |"
@@ -244,7 +239,7 @@ def main() -> int:
             parser.error("DATA and --valid are needed, unless --fit is given")
         args.data = args.data.resolve()
         train_all(points, rate_runs() if args.rates else law_runs(), args)
-    for line in report(points, args.plot):
+    for line in table(points.rows) if args.rates else report(points, args.plot):
         print(line)
     return 0
 
@@ -253,17 +248,16 @@ def train_all(points: Points, runs: Sequence[Run], args: argparse.Namespace) -> 
     args.out.mkdir(parents=True, exist_ok=True)
     commands = Commands()
 
-    def one(run: Run) -> None:
+    def one(run: Run) -> dict[str, Any]:
         print(f"\n{run}", flush=True)
         overrides = run.overrides(subset(args.data, run.hours), args.valid)
-        points.add(run, measure(train(commands, "tiny", overrides, args.out / run.name, 1)))
+        return measure(train(commands, "tiny", overrides, args.out / run.name, 1))
 
-    missing = [run for run in runs if not points.find(run)]
     with ThreadPoolExecutor(args.jobs) as pool:
-        jobs = [pool.submit(one, run) for run in missing]
+        jobs = {pool.submit(one, run): run for run in runs if not points.find(run)}
         try:
-            for job in jobs:
-                job.result()
+            for job in as_completed(jobs):
+                points.add(jobs[job], job.result())
         except (KeyboardInterrupt, AblationError):
             commands.stop()
             pool.shutdown(cancel_futures=True)

@@ -50,7 +50,7 @@ class Searcher {
   // log P(</s>) of the language model; nothing without one.
   std::optional<double> sentence_end_log_prob() const;
 
-  bool over_phones() const noexcept { return options_->fusion && options_->fusion->over_phones(); }
+  bool over_phones() const noexcept { return options_->over_phones(); }
   // Spelling of the tokens that are searched.
   const std::vector<std::string>& tokens() const noexcept;
 

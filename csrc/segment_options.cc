@@ -67,12 +67,11 @@ std::shared_ptr<const SegmentOptions> segment_options(const Options& options, co
     segment->neural_lm = std::move(neural_lm);
   }
   const Hotwords* hotwords = segment->fusion ? segment->fusion->hotwords() : nullptr;
-  const bool has_lexicon = segment->phrases || (segment->fusion && segment->fusion->over_phones());
-  if (!segment->phones.empty() && !has_lexicon && segment->search != SegmentOptions::Search::kGreedy) {
-    segment->warnings.push_back(std::string("the model is ") + kNoLanguageModel);
+  if (hotwords) segment->warnings = hotwords->warnings();
+  const bool is_greedy = segment->search == SegmentOptions::Search::kGreedy;
+  if (!segment->phones.empty() && !segment->over_phones() && !segment->phrases && !is_greedy) {
+    segment->warnings.insert(segment->warnings.begin(), std::string("the model is ") + kNoLanguageModel);
   }
-  const std::vector<std::string> skipped = hotwords ? hotwords->warnings() : std::vector<std::string>();
-  segment->warnings.insert(segment->warnings.end(), skipped.begin(), skipped.end());
   segment->text = text_options({options.text == ASR_TEXT_FORMATTED, metadata.language, std::move(punctuation),
                                 lists.mask, options.commands != 0, lists.command_list, lists.replace,
                                 hotwords ? hotwords->written_forms() : std::vector<WrittenForm>(),
@@ -100,7 +99,7 @@ std::shared_ptr<const SegmentOptions> checked(std::shared_ptr<const SegmentOptio
     throw std::invalid_argument("the phrases were given " + std::to_string(options->phrases->num_model_tokens()) +
                                 " tokens, the segment " + std::to_string(options->tokens.size()));
   }
-  if (options->fusion && options->fusion->over_phones() &&
+  if (options->over_phones() &&
       options->fusion->num_tokens() != 1 + 2 * options->phones.size()) {
     throw std::invalid_argument("the fusion is over " + std::to_string(options->fusion->num_tokens() / 2) +
                                 " phones, the segment has " + std::to_string(options->phones.size()));

@@ -58,8 +58,10 @@ struct SegmentOptions {
   // Takes it, for the endpoints too.
   void calibrate(const Calibration& measured);
   std::int64_t num_phone_tokens() const noexcept { return static_cast<std::int64_t>(1 + 2 * phones.size()); }
+  // Whether the search is over phones.
+  bool over_phones() const noexcept { return fusion && fusion->over_phones(); }
   // Whether the decoder takes part.
-  bool rescores() const { return search == Search::kRescore && !phrases && !(fusion && fusion->over_phones()); }
+  bool rescores() const { return search == Search::kRescore && !phrases && !over_phones(); }
   std::vector<std::string> warnings;  // sentences: why most words are wrong; the lines of lists that are left out
   std::shared_ptr<const TextOptions> text;  // how a stream shows its words (text/formatter.h); none: as they are
 };

@@ -12,7 +12,7 @@ import numpy as np
 
 from asr._core import NgramLm, is_language
 from asr.export.decoding_graph import DecodingGraph, check_phones
-from asr.export.neural_lm import export_neural_lm
+from asr.export.neural_lm import SHARE, WEIGHT, export_neural_lm
 from asr.export.parity import CASES
 from asr.export.punctuation import PunctuationReport, export_punctuation
 from asr.export.sherpa import ExportedFile, export_sherpa
@@ -86,14 +86,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--share",
         type=float,
-        default=0.6,
+        default=SHARE,
         metavar="S",
         help="share of a neural language model when combined with n-grams (%(default)s)",
     )
     parser.add_argument(
         "--weight",
         type=float,
-        default=1.2,
+        default=WEIGHT,
         metavar="W",
         help="weight of both models together, relative to the weight of n-grams alone (%(default)s)",
     )

@@ -28,6 +28,10 @@ MAX_INT8_ERROR = 0.1
 """int8: mean absolute difference of a log-probability of likely tokens."""
 
 
+SHARE, WEIGHT = 0.6, 1.2
+"""Of the bundled network; see csrc/search/neural_lm.h."""
+
+
 @dataclass(frozen=True)
 class NeuralLmReport:
     path: Path
@@ -57,8 +61,8 @@ def export_neural_lm(
     path: str | Path,
     *,
     int8: bool = False,
-    share: float = 0.6,
-    weight: float = 1.2,
+    share: float = SHARE,
+    weight: float = WEIGHT,
     license: str = "",
 ) -> NeuralLmReport:
     """Writes the weights of `checkpoint` as one file; replaces a file only if the new one agrees with PyTorch.

@@ -11,7 +11,7 @@ import torch
 from lhotse import CutSet
 from torch import Tensor
 
-from asr._core import G2p
+from asr._core import G2p, NgramLm
 from asr.config import LossConfig, TokenizerConfig
 from asr.data.cuts import read_all
 from asr.features import NUM_MEL_BINS
@@ -60,7 +60,8 @@ def load_phones(lexicon: str, texts: Sequence[str], phones: Sequence[str] = ()) 
     phones: those of the model to start from, if any. Raises ValueError with the words of `texts` that lack one.
     """
     if lexicon == "bundled":  # all its phones, so that the language model fits a model of few words, too
-        tokenizer = PhoneTokenizer(bundled_lexicon(texts), phones or load_lm("bundled").phones)
+        lm = load_lm("bundled")
+        tokenizer = PhoneTokenizer(lm_lexicon(lm, texts), phones or lm.phones)
     else:
         tokenizer = PhoneTokenizer(load_lexicon(lexicon), phones)
     missing = sorted({word for text in texts for word in tokenizer.missing(text)})
@@ -79,9 +80,8 @@ def phone_denominator(config: LossConfig, tokenizer: PhoneTokenizer | None, text
     return Denominator(map(tokenizer.encode, dict.fromkeys(texts)), len(tokenizer.phones))
 
 
-def bundled_lexicon(texts: Iterable[str]) -> Lexicon:
-    """Pronunciations of the words of `texts` by the bundled language model, and by its G2P model for unknown words."""
-    lm = load_lm("bundled")
+def lm_lexicon(lm: NgramLm, texts: Iterable[str]) -> Lexicon:
+    """Pronunciations of the words of `texts` by a language model, and by its G2P model for unknown words."""
     pronouncer = Pronouncer(None, G2p(np.frombuffer(lm.g2p, np.uint8)), max_variants=1)
     words = {word.upper() for text in texts for word in text.split()}
     pronounced = {word: tuple(map(tuple, lm.pronunciations(word))) or pronouncer(word)[1] for word in words}

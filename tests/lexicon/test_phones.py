@@ -14,9 +14,10 @@ from asr.cli import main
 from asr.config import LossConfig, ModelConfig
 from asr.lexicon import Lexicon
 from asr.lexicon.phones import PhoneTokenizer, num_phone_tokens
+from asr.lm.packed import load_lm
 from asr.model.model import AsrModel, consistency_loss
 from asr.training.checkpoint import Checkpoint, checkpoints
-from asr.training.inputs import bundled_lexicon, phone_denominator
+from asr.training.inputs import lm_lexicon, phone_denominator
 
 WORDS = Lexicon({"A": (("AH",), ("EY",)), "CAB": (("K", "AE", "B"),), "BACK": (("B", "AE", "K"),)})
 
@@ -166,7 +167,7 @@ def test_the_phones_of_a_model_keep_their_order() -> None:
 
 
 def test_bundled_language_model_pronounces_unknown_words() -> None:
-    lexicon = bundled_lexicon(["the cat", "brankovik"])
+    lexicon = lm_lexicon(load_lm("bundled"), ["the cat", "brankovik"])
     assert lexicon["CAT"] == (("K", "AE", "T"),) and ("DH", "AH") in lexicon["THE"]
     (unknown,) = lexicon["BRANKOVIK"]
     assert unknown[:3] == ("B", "R", "AE") and unknown[-1] == "K"

@@ -12,7 +12,10 @@ from torch import Tensor
 from asr.config import ModelConfig
 from asr.model.model import AsrModel
 
-SHAPE = ModelConfig(dim=16, num_heads=2, encoder_layers=1, encoder_ff_dim=32, decoder_layers=1, decoder_ff_dim=32)
+SHAPE = ModelConfig(
+    **{"dim": 16, "num_heads": 2, "encoder_layers": 1, "encoder_ff_dim": 32, "decoder_layers": 1, "decoder_ff_dim": 32},
+    **{"dropout": 0.0, "running_mean": True, "vocab_size": 12, "phones": tuple("ABCD")},
+)
 
 
 def batch(num_frames: int) -> tuple[Tensor, ...]:
@@ -32,8 +35,7 @@ def loss_of(model: AsrModel, batch: tuple[Tensor, ...], chunk: tuple[int, int]) 
 
 def test_one_graph_serves_all_lengths_and_chunks() -> None:
     torch.manual_seed(0)
-    shape = {**SHAPE.__dict__, "dropout": 0.0, "running_mean": True, "vocab_size": 12, "phones": tuple("ABCD")}
-    model = AsrModel(ModelConfig(**shape))
+    model = AsrModel(SHAPE)
     torch._dynamo.reset()
     compiled = torch.compile(loss_of, backend="aot_eager", fullgraph=True, dynamic=True)
     first = [(200, (0, -1)), (200, (16, 64)), (320, (8, 64))]
