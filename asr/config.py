@@ -284,7 +284,7 @@ class TrainConfig:
     """Steps averaged into one point of the curves. Reading a value waits for the device, so not every step is read."""
     keep_checkpoints: int = 2
     precision: str = "bf16"
-    """bf16 | fp32"""
+    """bf16 | fp32; bf16 computes in fp32 on a CPU without instructions for it."""
     device: str = "auto"
     """auto | cpu | cuda"""
     init: str = ""

@@ -20,6 +20,7 @@ from asr.neural_lm.text import Text, rows
 from asr.tokenizer import SOS_EOS_ID, Tokenizer
 from asr.training.checkpoint import CheckpointError
 from asr.training.optim import build_optimizer
+from asr.training.precision import autocast, precision_on
 from asr.training.short import Report, TrainOptions
 
 WARMUP_STEPS = 200
@@ -100,7 +101,7 @@ def train(
                 following = pool.submit(rows, texts, options.rows, options.length, (options.seed, step + 1))
                 for group in optimizer.param_groups:
                     group["lr"] = rate(options, step, done, cooldown)
-                with torch.autocast(device.type, torch.bfloat16):
+                with autocast(precision_on(device, "bf16"), device):
                     loss = loss_of(batch, depth, mask)
                 optimizer.zero_grad()
                 loss.backward()

@@ -19,8 +19,10 @@ from asr.punctuation.evaluate import Scores, evaluate, tune
 from asr.punctuation.model import Punctuator, PunctuatorConfig
 from asr.training.checkpoint import CheckpointError
 from asr.training.optim import WeightAverage, build_optimizer
+from asr.training.precision import autocast, precision_on
 from asr.training.short import Report, TrainOptions
 
+CPU = torch.device("cpu")
 CASE_WEIGHT = 0.5
 """Weight of the loss of cases, relative to that of marks, which are harder."""
 AVERAGE_DECAY = 0.998
@@ -122,9 +124,8 @@ def train(
 
 
 def batch_loss(model: Punctuator, batch: Batch) -> Tensor:
-    """Cross entropy of marks plus the weighted one of cases; in bfloat16 if the network allows it."""
-
-    with torch.autocast("cpu", torch.bfloat16):
+    """Cross entropy of marks plus the weighted one of cases."""
+    with autocast(precision_on(CPU, "bf16"), CPU):
         marks, cases = model(
             torch.from_numpy(batch.features).long(),
             torch.from_numpy(batch.pauses).long(),

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.optim import AdamW
 
 from asr.config import OptimConfig
+from asr.training.precision import multiplies_bfloat16
 
 
 def learning_rate(config: OptimConfig, step: int, max_steps: int) -> float:
@@ -100,11 +101,11 @@ class Muon(AdamW):
 
 
 def orthogonalize(matrices: Tensor) -> Tensor:
-    """(N, rows, columns) float32 -> the same singular vectors with singular values of about 0.7 to 1.2, in bfloat16.
+    """(N, rows, columns) float32 -> the same singular vectors with singular values of about 0.7 to 1.2.
 
-    Newton-Schulz iteration with the quintic of Jordan et al. 2024.
+    Newton-Schulz iteration with the quintic of Jordan et al. 2024, in bfloat16 where the device multiplies it.
     """
-    x = matrices.bfloat16()
+    x = matrices.bfloat16() if multiplies_bfloat16(matrices.device) else matrices
     tall = x.shape[1] > x.shape[2]
     x = x.mT if tall else x
     x = x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)

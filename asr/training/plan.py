@@ -217,6 +217,8 @@ def cost(config: Config, rows: Rows, fused: bool) -> Cost:
         if fused:
             stack.enter_context(mock.patch.object(layers, "attend", attend))
         learns = learner(config)
+        if fused:
+            learns.precision = config.train.precision  # a GPU's, whatever this machine's CPU can
         parameters, averages = list(learns.model.parameters()), list(learns.average.weights.values())
         memory = _Memory()
         for tensor in (*parameters, *learns.losses.buffers(), *averages):

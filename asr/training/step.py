@@ -20,17 +20,13 @@ from asr.model.denominator import Denominator
 from asr.model.masks import draw_chunk
 from asr.model.model import AsrModel, Losses
 from asr.training.optim import WeightAverage, build_optimizer, learning_rate
+from asr.training.precision import autocast, precision_on
 from asr.training.progress import StepStats
 
 
 def num_views(config: Config) -> int:
     """Number of augmented views of each utterance in a batch."""
     return 2 if config.loss.cr_ctc_weight > 0 else 1
-
-
-def autocast(config: Config, device: torch.device) -> AbstractContextManager[Any]:
-    """A context with the precision of `train.precision`."""
-    return torch.autocast(device.type, torch.bfloat16) if config.train.precision == "bf16" else nullcontext()
 
 
 class LossModule(nn.Module):
@@ -60,6 +56,7 @@ class Learner:
         self.model = model
         self.config = config
         self.device = device
+        self.precision = precision_on(device, config.train.precision)
         self.world_size = world_size
         self.average = WeightAverage(model, config.optim.ema_decay)
         self.optimizer = build_optimizer(model, config.optim)
@@ -83,7 +80,7 @@ class Learner:
         for number, batch in enumerate(batches, 1):
             torch.manual_seed(batch.seed)  # dropout
             with self._gradients_stay_here() if number < len(batches) else nullcontext():
-                with autocast(config, self.device):
+                with autocast(self.precision, self.device):
                     losses = self.losses(batch, chunks, num_tokens)
                 readable = batch.seconds > 0  # otherwise the pass only keeps the processes synchronized
                 (losses.total * readable).backward()

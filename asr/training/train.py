@@ -39,9 +39,10 @@ from asr.training.inputs import (
     phone_denominator,
     train_tokenizer,
 )
+from asr.training.precision import autocast
 from asr.training.pretrained import Pretrained, with_new_layers, with_new_units
 from asr.training.progress import StepStats, TrainingProgress
-from asr.training.step import Learner, autocast, num_views
+from asr.training.step import Learner, num_views
 from asr.training.validate import VALIDATION_CHUNKS, validate
 
 NUM_NAMED = 10
@@ -121,11 +122,13 @@ class Trainer:
 
     def run(self) -> bool:
         """Trains until `train.max_steps` or an interruption, and saves; returns whether it was not interrupted."""
-        config = self.config.train
+        config, precision = self.config.train, self.learner.precision
+        if precision != config.precision:
+            self.print(f"this CPU has no instructions for {config.precision}: training computes in {precision}")
         parameters = sum(p.numel() for p in self.model.parameters())
         self.print(
             f"{parameters / 1e6:.2f} M parameters, {self.tokenizer.vocab_size} {self.tokenizer.kind} units, "
-            f"{self.world_size} x {self.device.type}, {config.precision}, batches per step: {self.batches_per_step}"
+            f"{self.world_size} x {self.device.type}, {precision}, batches per step: {self.batches_per_step}"
         )
         previous_handlers = {s: signal.signal(s, self._request_stop) for s in (signal.SIGINT, signal.SIGTERM)}
         try:
@@ -186,7 +189,7 @@ class Trainer:
         model.load_state_dict(self.average.weights)
         model.to(self.device)
         share = self.valid_cuts[self.rank :: self.world_size]
-        with autocast(self.config, self.device):
+        with autocast(self.learner.precision, self.device):
             errors = validate(
                 model.eval(), self.tokenizer, share, self.config.data.max_batch_s, self.device, self.phone_tokenizer
             )

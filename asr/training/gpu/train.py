@@ -25,9 +25,10 @@ from asr.training.gpu.recordings import Noise, Speech
 from asr.training.gpu.views import BatchFbank, Views
 from asr.training.gpu.waves import Waves
 from asr.training.inputs import phone_denominator
+from asr.training.precision import autocast, precision_on
 from asr.training.pretrained import Pretrained
 from asr.training.short import Report
-from asr.training.step import Learner, autocast, num_views
+from asr.training.step import Learner, num_views
 from asr.training.validate import validate
 
 REPORT_EVERY = 20
@@ -250,7 +251,7 @@ def _rates(
 ) -> dict[str, float]:
     model = AsrModel(replace(config.model, vocab_size=tokenizer.vocab_size))
     model.load_state_dict(weights)
-    with autocast(config, device):
+    with autocast(precision_on(device, config.train.precision), device):
         errors = validate(model.to(device).eval(), tokenizer, valid, MAX_VALID_BATCH_S, device, phones)
     return {name: each.rate for name, each in errors.items()}
 
