@@ -30,7 +30,7 @@ class NeuralLmFile:
             self.metadata = NeuralLmMetadata(properties)
         except ValueError as error:
             raise MetadataError(f"{self._name}: {error}") from error
-        self._session = open_session(data, self._name, "cpu", num_threads, arena=False)
+        self._session = open_session(data, self._name, "cpu", num_threads)
         nodes = (self._session.get_inputs(), self._session.get_outputs())
         found, wanted = [tuple(node.name for node in each) for each in nodes], [NEURAL_LM_INPUTS, NEURAL_LM_OUTPUTS]
         if found != wanted:
@@ -42,7 +42,9 @@ class NeuralLmFile:
 
     def log_probs(self, *tree: npt.NDArray[np.generic]) -> npt.NDArray[np.float32]:
         """tree: pieces, parents, depths and ends of the nodes, (T,) int64 each, see csrc/search/neural_lm.h."""
-        (scores,) = run(self._session, NEURAL_LM_OUTPUTS, dict(zip(NEURAL_LM_INPUTS, tree, strict=True)), self._name)
+        # Without an arena, a long utterance's buffers leave gaps of tens of megabytes in the process's heap.
+        inputs = dict(zip(NEURAL_LM_INPUTS, tree, strict=True))
+        (scores,) = run(self._session, NEURAL_LM_OUTPUTS, inputs, self._name, shrink=True)
         if scores.shape != tree[0].shape:
             raise ModelError(f"{self._name} gives an output of another shape than its input: {EXPORT_AGAIN}")
         found: npt.NDArray[np.float32] = np.minimum(scores, 0.0)

@@ -46,7 +46,7 @@ class ModelError(ValueError):
 def open_session(data: bytes, name: str, provider: str, num_threads: int, arena: bool = True) -> Any:
     """A session for the bytes of an ONNX file. `name` is used in error messages. Raises ModelError on failure.
 
-    arena: whether to use an arena, which allocates blocks of doubling size and keeps them.
+    arena: whether to use an arena, which allocates blocks of doubling size and keeps them; see `run`.
     """
     import onnxruntime
 
@@ -115,9 +115,15 @@ def check_signature(session: Any, name: str, expected: Signature) -> None:
             )
 
 
-def run(session: Any, outputs: Sequence[str], feeds: dict[str, Any], name: str) -> Any:
+def run(session: Any, outputs: Sequence[str], feeds: dict[str, Any], name: str, *, shrink: bool = False) -> Any:
+    """The arrays of `outputs`. shrink: whether the session's arena gives its memory back afterwards."""
+    import onnxruntime
+
+    options = onnxruntime.RunOptions() if shrink else None
+    if options:
+        options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
     try:
-        return session.run(outputs, feeds)
+        return session.run(outputs, feeds, options)
     except Exception as error:  # the arrays were checked, so the graph or the machine is at fault
         raise cannot_run(name, error) from error
 

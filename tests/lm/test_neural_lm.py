@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -189,6 +191,28 @@ def test_commands_train_export_and_train_further(
     ):
         assert main([*command[:3], str(tmp_path / "other.pt"), *wrong]) == 1
         assert error in capsys.readouterr().err
+
+
+PEAK_OF_LONG_TREE = """
+import resource, sys
+from asr.export.neural_lm import example_tree
+from asr.runtime.neural_lm import NeuralLmFile, bundled_neural_lm
+
+def peak_mb():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
+
+file = NeuralLmFile(bundled_neural_lm())
+file.log_probs(*example_tree(4096, 2))
+before = peak_mb()
+file.log_probs(*example_tree(4096, 800))
+print(peak_mb() - before)
+"""
+
+
+def test_scoring_a_long_tree_takes_little_memory() -> None:
+    done = subprocess.run([sys.executable, "-c", PEAK_OF_LONG_TREE], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) < 35, "MB; 47 with the scores of all nodes at once, 105 without an arena"
 
 
 def test_what_is_not_a_language_model_is_refused(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_orthogonal_steps_agree_in_both_types(capability: str) -> None:
     assert torch.equal(result, result.bfloat16().float()) == capability.endswith("bf16")
 
 
-def test_the_plan_for_a_gpu_does_not_depend_on_this_cpu(capability: str) -> None:
+def test_plans_for_gpus_ignore_this_cpu(capability: str) -> None:
     cost.cache_clear()
     rows = Rows(4, 5.0)
     configs = [load_config("tiny", [*SMALL, f"train.precision={kind}"]) for kind in ("bf16", "fp32")]
