@@ -13,16 +13,20 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from asr.streaming.server import page
 from asr.streaming.server.protocols import realtime, transcriptions, vosk
+from asr.streaming.server.protocols.common import ProtocolError, shown
 from asr.streaming.server.security.access import Access, AccessMiddleware
 from asr.streaming.server.server import Server
+
+OPENAI_PATHS = "POST /v1/audio/transcriptions, GET /v1/models, GET /v1/models/{id} and WebSocket /v1/realtime"
 
 
 def create_app(server: Server, access: Access) -> Starlette:
@@ -49,10 +53,21 @@ def create_app(server: Server, access: Access) -> Starlette:
             ),
             Middleware(AccessMiddleware, access=access),
         ],
+        exception_handlers={HTTPException: _no_such_path},
         lifespan=lifespan,
     )
     app.state.server = server
     return app
+
+
+async def _no_such_path(request: Request, error: Exception) -> Response:
+    """Starlette's response, but in OpenAI's format under /v1, because OpenAI's clients show its message."""
+    assert isinstance(error, HTTPException)
+    path: str = request.scope["path"]
+    if not f"{path}/".startswith("/v1/"):
+        return PlainTextResponse(error.detail, error.status_code, error.headers)
+    sentence = f"there is no {shown(f'{request.method} {path}')}; this server has {OPENAI_PATHS}"
+    return ProtocolError(sentence, status=error.status_code).response(error.headers)
 
 
 def _health(request: Request) -> Response:

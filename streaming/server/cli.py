@@ -73,8 +73,10 @@ def new_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1: this machine)")
-    parser.add_argument("--port", type=int, default=8000, help="default 8000; 0 chooses a free port")
-    parser.add_argument("--wyoming-port", type=int, metavar="PORT", help="also serve Wyoming; its usual port is 10300")
+    parser.add_argument("--port", type=_port, default=8000, help="default 8000; 0 chooses a free port")
+    parser.add_argument(
+        "--wyoming-port", type=_port, metavar="PORT", help="also serve Wyoming; its usual port is 10300"
+    )
     parser.add_argument(
         "--wyoming-host",
         default="127.0.0.1",
@@ -108,6 +110,12 @@ def new_parser() -> argparse.ArgumentParser:
             help=f"{field.metadata['help']} (default {field.default:.10g})",
         )
     return parser
+
+
+def _port(text: str) -> int:
+    if text.isascii() and text.isdigit() and (port := int(text)) <= 65535:
+        return port
+    raise argparse.ArgumentTypeError(f"{text} is not a port; choose 1 to 65535, or 0 for a free port")
 
 
 def limits_of(args: argparse.Namespace) -> Limits:
@@ -144,9 +152,9 @@ def listen(host: str, port: int, option: str) -> socket.socket:
     try:
         listening.bind((host, port))
         listening.listen(BACKLOG)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         listening.close()
-        reason = error.strerror if isinstance(error, OSError) else str(error)
+        reason = error.strerror
         raise ValueError(f"cannot listen on {host} port {port}: {reason}; choose another with {option}") from error
     return listening
 

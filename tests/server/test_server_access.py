@@ -1,4 +1,4 @@
-"""Access to the server: pages of other origins, host names that resolve to this machine, tokens."""
+"""Access to the server: pages of other origins, host names that resolve to this machine, tokens, ports."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from collections.abc import Iterator
 import pytest
 from support.raw_sockets import HANDSHAKE, health, tcp, until
 from support.server import RunningServer, serving
+
+from asr.streaming.server.cli import main
 
 
 @pytest.fixture(scope="module")
@@ -100,3 +102,12 @@ def test_who_is_refused_leaves_nothing_in_the_log(locked: RunningServer) -> None
         assert client.recv(12).endswith(b"101")
     assert until(lambda: len(locked.log) > before)  # of the last client, which was accepted
     assert all("vosk: 0.0 s of audio" in line for line in locked.log[before:])
+
+
+@pytest.mark.parametrize("option", ["--port", "--wyoming-port"])
+@pytest.mark.parametrize("value", ["99999", "65536", "-1", "http"])
+def test_ports_out_of_range_are_refused(capsys: pytest.CaptureFixture[str], option: str, value: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([option, value])
+    expected = f"argument {option}: {value} is not a port; choose 1 to 65535, or 0 for a free port\n"
+    assert ended.value.code == 2 and capsys.readouterr().err.endswith(expected)

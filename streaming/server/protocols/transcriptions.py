@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import math
+import shutil
 import statistics
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
@@ -47,6 +49,8 @@ from asr.streaming.server.protocols.websocket import refusal
 from asr.streaming.server.server import Refused, Server
 from asr.streaming.server.session import Session, SessionFailed
 from asr.streaming.terminal.subtitles import srt, vtt
+
+logger = logging.getLogger("asr_stream.server")
 
 FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
 GRANULARITIES = ("word", "segment")
@@ -155,6 +159,7 @@ class Transcriptions:
         except Refused as refused:
             await refusal(refused)(scope, receive, send)
         except ProtocolError as error:
+            _log(error)
             await error.response()(scope, receive, send)
 
     async def _answer(
@@ -170,14 +175,11 @@ class Transcriptions:
             if options.stream:
                 await _stream(finals, options.logprobs, send)
                 return
-            try:
-                # Clients such as LiveKit add keywords of their own, so an unusable one must not fail the request.
-                warnings = warnings_about(options.keywords, session.recognizer.hotwords)
-                all_finals = [final async for final in finals]
-                # On a thread: hours of audio have a hundred thousand words.
-                response = await asyncio.to_thread(_whole, all_finals, session.audio_s, options, warnings)
-            except ProtocolError as error:
-                response = error.response()
+            # Clients such as LiveKit add keywords of their own, so an unusable one must not fail the request.
+            warnings = warnings_about(options.keywords, session.recognizer.hotwords)
+            all_finals = [final async for final in finals]
+            # On a thread: hours of audio have a hundred thousand words.
+            response = await asyncio.to_thread(_whole, all_finals, session.audio_s, options, warnings)
             await response(scope, receive, send)
 
 
@@ -192,7 +194,7 @@ async def _receive_form(request: Request, server: Server) -> tuple[FormData, IO[
     charset = parameters.get(b"charset", b"utf-8").decode("latin-1")
     if charset.lower() not in ("utf-8", "utf8"):
         # Python knows many charsets; some take seconds per megabyte (punycode) or decode to surrogates.
-        raise ProtocolError(f"the charset of the form is {shown(charset)}; it must be UTF-8: leave it out")
+        raise ProtocolError(f"the charset of the form is {shown(charset)}; it must be UTF-8: leave it out", "charset")
 
     def check_size(num_bytes: int) -> None:
         if num_bytes > limits.max_upload_bytes + MAX_FIELD_BYTES:
@@ -251,13 +253,23 @@ async def _finals(session: Session, upload: Upload) -> AsyncGenerator[Final, Non
         await feeding
     except ValueError as error:  # AudioFileError, or a sample rate out of range
         reason = str(error).rstrip(".")
-        raise ProtocolError(
-            f"{reason}; send WAV, FLAC, MP3, Ogg or another format that libsndfile reads", "file"
-        ) from error
+        raise ProtocolError(f"{reason}; send {_readable_formats()}", "file") from error
     except SessionFailed as error:
         raise ProtocolError(str(error), status=500) from error
     finally:
         feeding.cancel()
+
+
+def _readable_formats() -> str:
+    more = ", or WebM, MP4, M4A, AAC, WMA or AMR" if shutil.which("ffmpeg") else ""
+    return f"WAV, FLAC, MP3, Ogg or another format that libsndfile reads{more}"
+
+
+def _log(error: ProtocolError) -> None:
+    """Logs the error without text of the client: messages about fields quote values, and ffmpeg may quote the file."""
+    is_field = error.param not in (None, "file")
+    reason = f"{error.param} has an unusable value" if is_field else str(error).partition(": ffmpeg says")[0]
+    logger.info("transcriptions: error: %s", reason)
 
 
 def _whole(finals: list[Final], duration_s: float, options: Options, warnings: list[str]) -> Response:
@@ -332,6 +344,7 @@ async def _stream(finals: AsyncIterator[Final], with_logprobs: bool, send: Send)
             await event("delta", own, delta=delta)
         await event("done", tokens, text=text)
     except ProtocolError as error:
+        _log(error)
         await write(json.dumps({"error": error.to_dict()}))
     await write("[DONE]", more=False)
 

@@ -1,0 +1,99 @@
+"""Errors of OpenAI's HTTP paths: which paths and formats exist, and what the log says."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+
+import pytest
+from support.raw_sockets import until
+from support.server import RunningServer, serving
+
+from asr.streaming.server.app import OPENAI_PATHS
+from asr.streaming.server.protocols import realtime, transcriptions
+from asr.streaming.server.protocols.common import ProtocolError
+
+BOUNDARY = "mimosa"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RunningServer]:
+    with serving() as running:
+        yield running
+
+
+def send(server: RunningServer, method: str, path: str, body: bytes = b"") -> tuple[int, str]:
+    """Status and body of the response."""
+    headers = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
+    request = urllib.request.Request(server.url + path, body, headers, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def upload(server: RunningServer, file: bytes, **fields: str) -> str:
+    """Body of the response to an upload."""
+    parts = [f'name="{name}"\r\n\r\n{value}'.encode() for name, value in fields.items()]
+    parts.append(b'name="file"; filename="a"\r\n\r\n' + file)
+    head = f"--{BOUNDARY}\r\nContent-Disposition: form-data; ".encode()
+    body = b"".join(head + part + b"\r\n" for part in parts) + f"--{BOUNDARY}--\r\n".encode()
+    return send(server, "POST", "/v1/audio/transcriptions", body)[1]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("POST", "/v1/audio/translations", 404),
+        ("GET", "/v1/realtime", 404),
+        ("GET", "/v1", 404),
+        ("GET", "/v1/audio/transcriptions", 405),
+        ("POST", "/v1/models", 405),
+    ],
+)
+def test_wrong_paths_get_openai_errors(server: RunningServer, method: str, path: str, status: int) -> None:
+    found, answer = send(server, method, path)
+    message = f"there is no '{method} {path}'; this server has {OPENAI_PATHS}"
+    expected = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
+    assert found == status and json.loads(answer) == {"error": expected}
+
+
+def test_message_names_every_openai_path() -> None:
+    paths = [getattr(route, "path", "") for route in (*transcriptions.routes, *realtime.routes)]
+    assert re.findall(r"/v1[^, ]*", OPENAI_PATHS) == paths
+
+
+def test_paths_outside_openai_stay_text(server: RunningServer) -> None:
+    assert send(server, "GET", "/v2/models") == (404, "Not Found")
+
+
+@pytest.mark.parametrize("ffmpeg", [None, "/usr/bin/ffmpeg"])
+def test_formats_depend_on_ffmpeg(monkeypatch: pytest.MonkeyPatch, ffmpeg: str | None) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _: ffmpeg)
+    assert ("MP4" in transcriptions._readable_formats()) == bool(ffmpeg)
+
+
+def test_log_has_reasons_without_client_values(server: RunningServer) -> None:
+    message = json.loads(upload(server, b"not audio, but long enough"))["error"]["message"]
+    assert message.endswith(f"; send {transcriptions._readable_formats()}")
+    assert until(lambda: any(line.endswith(f" transcriptions: error: {message}") for line in server.log))
+    secret = "x" * 65
+    assert secret[:60] in upload(server, b"", keywords=secret)
+    assert until(lambda: server.log[-1].endswith(" transcriptions: error: keywords has an unusable value"))
+    assert not any(secret[:9] in line for line in server.log)
+
+
+def test_log_has_reasons_of_streams(server: RunningServer) -> None:
+    assert "the file is empty" in upload(server, b"", stream="true")
+    assert until(lambda: any(" transcriptions: error: the file is empty" in line for line in server.log))
+
+
+def test_log_omits_words_of_ffmpeg(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "asr_stream.server")
+    transcriptions._log(ProtocolError("the file is damaged or cut short: ffmpeg says: error in 'diary'", "file"))
+    assert caplog.messages == ["transcriptions: error: the file is damaged or cut short"]
