@@ -19,6 +19,10 @@ __version__ = "0.1.0"
 __all__ = ["Recognizer", "__version__"]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     # `import asr` stays cheap: NumPy and ONNX Runtime are loaded when the recognizer is first used.
     if name == "Recognizer":

@@ -53,7 +53,7 @@ def how_to_install(extra: str) -> str:
     """An extra of the package: the recommended way differs between a clone and a wheel."""
     targets = {"train": "make train-tools", "export": "make train-tools", "server": "make serve"}
     in_a_clone = targets.get(extra, f"pip install -e '.[{extra}]'")
-    return f"in a clone {in_a_clone}, elsewhere pip install 'asr-stream[{extra}]'"
+    return f"in a clone {in_a_clone}, with a wheel pip install 'WHEEL[{extra}]'"
 
 
 def split_weight(text: str, name: str, most: float = sys.float_info.max) -> tuple[str, float]:

@@ -41,12 +41,12 @@ class Recognizer:
     __doc__ = (
         """Assets (models and lists) and the options of recognition.
 
-    model: an exported `.onnx` file, an `OnnxModel` to share, or None for the bundled model: int8, or float32 on a GPU;
-        CUDA has no int8 kernels.
+    model: an exported `.onnx` file, an `OnnxModel` to share, or None or "bundled" for the bundled model: int8, or
+        float32 on a GPU; CUDA has no int8 kernels.
     lm: language model for the beam searches: a file from `asr lm`, an `NgramLm` to share, None for none, or "auto": the
         bundled one for the bundled model, none for another.
-    neural_lm: neural language model that rescores finals: a file of `asr export`, one to share, None for none, or
-        "auto": the bundled one for the bundled language model.
+    neural_lm: neural language model that rescores finals: a file of `asr export`, one to share, None for none,
+        "bundled", or "auto": the bundled one for the bundled language model.
     hotwords: expected words and phrases, for the beam searches: a list such as ["Abbey Road", "Leighton:2"], or a file
         with one per line. Each letter adds `hotword_boost` nats, or the number after a colon or tab. An equals sign
         introduces words that sound like it: "Nguyen = win, new yen". Capitals, digits and signs are written as given.
@@ -103,6 +103,7 @@ class Recognizer:
         **options: Unpack[OptionValues],
     ) -> None:
         chosen = Options(**options)  # raises for wrong options before files are opened
+        model = None if model == "bundled" else model
         hotwords, phrases, mask = _copied(hotwords), _copied(phrases), _copied(mask)
         replace, command_list = _copied(replace), _copied(command_list)
         self._given: dict[str, Any] = {
@@ -251,7 +252,7 @@ class Recognizer:
         if self.language_model is None:
             return (
                 f"{name} is used without a language model: it spells words by their sound, mostly wrong; "
-                "add lm bundled for English, or one from asr lm (lm none hides this message)"
+                "give lm=bundled for English, or lm=FILE from asr lm (none hides this message)"
             )
         if not self.language_model.phones:
             return (
@@ -299,8 +300,11 @@ def _open_punctuation(model: str | Path | Punctuation | None, num_threads: int) 
 def _open_neural_lm(model: str | Path | NeuralLmFile, num_threads: int) -> NeuralLmFile:
     if isinstance(model, NeuralLmFile):
         return model
+    path = bundled_neural_lm() if model == "bundled" else model
+    if path is None:
+        raise ValueError("neural_lm: this installation has no bundled neural language model; give a file, or none")
     try:
-        return NeuralLmFile(model, num_threads)
+        return NeuralLmFile(path, num_threads)
     except OSError as error:
         raise ValueError(f"neural_lm: {model} cannot be read: {error.strerror}") from error
 

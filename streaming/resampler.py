@@ -25,7 +25,7 @@ def check_sample_rate(sample_rate: int) -> None:
 def check_samples(samples: np.ndarray) -> None:
     """Raises ValueError unless `samples` is a one-dimensional array of float32 or int16."""
     if not isinstance(samples, np.ndarray):
-        raise ValueError(f"samples are a {type(samples).__name__}; expected a NumPy array of float32 or int16")
+        raise ValueError(f"samples have the type {type(samples).__name__}; expected a NumPy array of float32 or int16")
     if samples.dtype != np.float32 and samples.dtype != np.int16:
         raise ValueError(
             f"samples have dtype {samples.dtype}; expected float32 in ±1 or int16: convert with "

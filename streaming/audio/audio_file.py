@@ -37,6 +37,7 @@ MAX_BLOCK_SIZE = 1 << 20
 MAX_PIPED = 1 << 29
 """Maximum bytes from a pipe in a format that cannot be decoded as it arrives; they are kept until the pipe ends."""
 STDIN = "-"
+INTO_A_PIPE = "ffmpeg -v error -nostdin -i FILE -f wav - |"
 _STREAMED = (b"RIFF", b"RF64", b"FORM", b".snd", b"fLaC")
 """Magic numbers of the formats that libsndfile reads without seeking to the end."""
 _HEAD = 16
@@ -87,7 +88,7 @@ def read_blocks(
         if isinstance(error, TypeError):
             hint = "; for raw 16-bit samples give --raw-rate"
         elif isinstance(path, (str, Path)) and hasattr(error, "error_string"):
-            hint = " Another program may read it: ffmpeg -i FILE -f wav - | asr-stream -"
+            hint = f" Another program may read it: {INTO_A_PIPE} asr-stream -"
         raise AudioFileError(f"cannot read {name}: {printable(reason)}{hint}") from error
 
 
@@ -176,7 +177,8 @@ def _open(
         elif Path(path).is_dir():
             raise AudioFileError(f"{name_of(path)} is a folder: name its files, or use `asr transcribe`")
         else:
-            raise AudioFileError(f"there is no audio file {name_of(path)}")
+            hint = f"; download it: {INTO_A_PIPE} asr-stream -" if "://" in str(path) else ""
+            raise AudioFileError(f"there is no audio file {name_of(path)}{hint}")
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             pipe = _Pipe(file, stopped)
             head = pipe.peek(_HEAD)
@@ -196,7 +198,7 @@ def _open(
             return
         head = file.read(_HEAD)
         if not head:
-            hint = "; send audio into it: ffmpeg -i FILE -f wav - | ..." if path == STDIN else ""
+            hint = f"; send audio into it: {INTO_A_PIPE} ..." if path == STDIN else ""
             raise AudioFileError(f"{name_of(path)} is empty{hint}")
         kind = kind_of(head)
         if kind in FFMPEG_KINDS:
@@ -224,9 +226,9 @@ def _open(
 
 def _open_stdin() -> io.FileIO:
     if sys.stdin is None:
-        raise AudioFileError("standard input is closed; send audio into it: ffmpeg -i FILE -f wav - | ...")
+        raise AudioFileError(f"standard input is closed; send audio into it: {INTO_A_PIPE} ...")
     if sys.stdin.isatty():
-        raise AudioFileError("standard input is a terminal; send audio into it: ffmpeg -i FILE -f wav - | ...")
+        raise AudioFileError(f"standard input is a terminal; send audio into it: {INTO_A_PIPE} ...")
     return open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)
 
 

@@ -65,7 +65,7 @@ def default_output() -> str:
     except OSError as error:
         raise MicrophoneError(f"pactl cannot be started: {error.strerror}") from error
     if done.returncode:
-        errors = printable(done.stderr.decode(errors="replace").strip())
+        errors = printable(" ".join(done.stderr.decode(errors="replace").split()))
         raise MicrophoneError(f"there is no sound server, PulseAudio or PipeWire with pipewire-pulse: pactl: {errors}")
     fields = dict(line.partition(": ")[::2] for line in done.stdout.decode(errors="replace").splitlines())
     sink = fields.get("Default Sink", "")

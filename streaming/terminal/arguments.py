@@ -31,9 +31,9 @@ examples:
   asr-stream talk.flac --output talk.srt   subtitles
   asr-stream *.mp3 --format json --output texts/
                                            a file each, texts/NAME.jsonl: one event per line, for programs
-  ffmpeg -i https://... -f wav - | asr-stream -
+  ffmpeg -v error -nostdin -i https://... -f wav - | asr-stream -
                                            audio that another program downloads
-  arecord -f S16_LE -r 16000 -t raw | asr-stream - --raw-rate 16000
+  arecord -q -f S16_LE -r 16000 -t raw | asr-stream - --raw-rate 16000
                                            live audio of another program
   asr-stream --sample                      the bundled recording
   asr-stream serve                         a server for other programs and browsers; serve --help

@@ -16,25 +16,27 @@ if TYPE_CHECKING:
 LISTS = ("hotwords", "phrases", "mask", "replace", "command_list")
 ASSETS = ("model", "lm", "neural_lm", "punctuation", *LISTS, "provider")
 """Parameters of the recognizer that are files or lists."""
-_NAME = re.compile(rf"^({'|'.join((*ASSETS, *OPTIONS))})\b")
+_NAMES = "|".join((*ASSETS, *OPTIONS))
+_NAME = re.compile(rf"^(?P<name>{_NAMES})\b|\b(?P<set>{_NAMES})=")
 
 
 def add_recognition_options(parser: argparse.ArgumentParser) -> None:
     how = parser.add_argument_group("recognition")
     how.add_argument(
-        "--model", metavar="PATH", help="a file from `asr export`; default: the bundled int8 model, float32 with cuda"
+        "--model", metavar="PATH", help="a file from `asr export`; default: bundled, in int8, or float32 with cuda"
     )
     how.add_argument(
         "--lm",
         default="auto",
         metavar="PATH",
-        help="language model from `asr lm`, or none; default: the bundled one with the bundled model",
+        help="language model from `asr lm`, bundled, or none; default: the bundled one with the bundled model",
     )
     how.add_argument(
         "--neural-lm",
         default="auto",
         metavar="PATH",
-        help="neural language model that rescores finals, or none; default: the bundled one with the bundled --lm",
+        help="neural language model that rescores finals, bundled, or none; default: the bundled one with the bundled "
+        "--lm",
     )
     how.add_argument(
         "--hotwords",
@@ -86,8 +88,8 @@ class _Parsed(argparse.Action):
             parser.error(_in_words_of_the_command_line(error))
 
 
-def _in_words_of_the_command_line(error: ValueError) -> str:
-    return _NAME.sub(lambda name: flag(name[0]), str(error))
+def _in_words_of_the_command_line(error: ValueError | str) -> str:
+    return _NAME.sub(lambda found: flag(found["name"]) if found["name"] else f"{flag(found['set'])} ", str(error))
 
 
 def new_recognizer(args: argparse.Namespace) -> Recognizer:
@@ -112,7 +114,7 @@ def new_recognizer(args: argparse.Namespace) -> Recognizer:
             if warning := few_words(num_words, args.lm):
                 print_error(warning)
         if warning := recognizer.spelling_warning:
-            print_error(warning)
+            print_error(_in_words_of_the_command_line(warning))
         for warning in recognizer.skipped_lines:
             print_error(f"left out: {warning}")
         return recognizer

@@ -83,7 +83,7 @@ def test_model_without_decoder_allows_only_beam_search(onnx: OnnxModel) -> None:
 @pytest.mark.parametrize(
     ("samples", "message"),
     [
-        ([0.0, 0.1], "samples are a list; expected a NumPy array"),
+        ([0.0, 0.1], "samples have the type list; expected a NumPy array"),
         (np.zeros(10), "dtype float64; expected float32 in ±1 or int16"),
         (np.zeros(10, np.int32), "dtype int32"),
         (

@@ -324,6 +324,7 @@ def test_a_channel_that_no_microphone_has(capsys: pytest.CaptureFixture[str]) ->
     ("arguments", "phones", "num_words", "message"),
     [
         ([], ("AA",), 0, "mine.onnx is used without a language model: it spells words by their sound"),
+        ([], ("AA",), 0, "give --lm bundled for English, or --lm FILE from asr lm (none hides this message)"),
         ([], (), 0, ""),
         (["--lm", "none"], ("AA",), 0, ""),
         (["--search", "greedy"], ("AA",), 0, ""),

@@ -146,7 +146,9 @@ def test_nothing_on_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("content", [b"RIFF", b"no audio at all", endless(b"data....")])
 def test_no_audio_on_standard_input(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     Sender(monkeypatch, content)
-    with pytest.raises(AudioFileError, match=r"cannot read standard input: .*ffmpeg -i FILE -f wav -"):
+    with pytest.raises(
+        AudioFileError, match=r"cannot read standard input: .*ffmpeg -v error -nostdin -i FILE -f wav -"
+    ):
         list(read_blocks("-"))
 
 
@@ -304,6 +306,12 @@ def test_progress_is_shown_and_goes_away(
     first, *rest = terminal.text
     assert first == "there is no audio file missing.wav"
     assert rest[0].startswith("25.6 s of audio in ") and " finals" not in capsys.readouterr().out
+
+
+def test_an_address_is_downloaded_by_another_program() -> None:
+    way_out = r"there is no audio file https://a.org/b.mp3; download it: ffmpeg -v error -nostdin -i FILE -f wav - \|"
+    with pytest.raises(AudioFileError, match=way_out):
+        next(read_blocks("https://a.org/b.mp3"))
 
 
 def test_files_without_speech_are_named(
