@@ -155,13 +155,13 @@ $(VENV)/build.stamp: $(BIN)/python pyproject.toml
 
 # These stamps are made anew when the C++ or the dependencies change.
 $(VENV)/stream.stamp: $(VENV)/build.stamp $(CPP_SOURCES)
-	@echo "Installing asr-stream into $(VENV): the first time packages are loaded and the C++ core is built, 1 to 3 minutes ..."
+	@echo "Installing asr-stream into $(VENV): the first time packages are loaded and the C++ core is built, one to four minutes, longer on a busy machine ..."
 	@$(INSTALL) .
 	@echo $(DONE)
 	@touch $@
 
 $(VENV)/serve.stamp: $(VENV)/build.stamp $(CPP_SOURCES)
-	@echo "Installing asr-stream and its server into $(VENV), 1 to 3 minutes the first time ..."
+	@echo "Installing asr-stream and its server into $(VENV): one to four minutes the first time, longer on a busy machine ..."
 	@$(INSTALL) '.[server]'
 	@echo $(DONE)
 	@touch $@ $(VENV)/stream.stamp

@@ -16,7 +16,7 @@ COMMANDS = {
     "record": ("asr.streaming.terminal.record", "record yourself reading prompts, for training"),
     "prepare": ("asr.data.prepare", "check recordings and transcripts, compute features"),
     "shard": ("asr.data.shards", "split data sets into shards, for sets that do not fit on one disk"),
-    "train": ("asr.training.train", "train or fine-tune a model"),
+    "train": ("asr.training.cli", "train or fine-tune a model"),
     "train-gpu": ("asr.training.gpu.cli", "train for a few minutes on a GPU, with all recordings in its memory"),
     "adapt": ("asr.export.adapt", "adapt a model to a voice with a few minutes of recordings"),
     "average": ("asr.training.average", "average the weights of several training runs"),
@@ -91,14 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             try:
                 command = importlib.import_module(module)
             except ModuleNotFoundError as error:
-                if (error.name or "").split(".")[0] not in EXTRAS:
-                    raise  # our own module, or a dependency of another package: the traceback shows which
-                extra = "export" if name in ("adapt", "export", "calibrate") else "train"
-                print(
-                    f"asr {name}: {error}. Install what it needs: {how_to_install(extra)}",
-                    file=sys.stderr,
-                )
-                return 1
+                return _missing(name, error)
             command.add_arguments(sub)
     args, rest = parser.parse_known_args(argv)
     overrides = [text for text in rest if "=" in text and not text.startswith("-")]
@@ -110,6 +103,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: int = command.run(args)
         sys.stdout.flush()
         return status
+    except ModuleNotFoundError as error:
+        return _missing(args.command, error)
     except BrokenPipeError:  # of `asr ... | head`
         discard_output()
         return 0
@@ -119,6 +114,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"asr {args.command}: interrupted", file=sys.stderr)
         return 130
+
+
+def _missing(command: str, error: ModuleNotFoundError) -> int:
+    """Prints which extra has the missing package. Raises the error if none has it."""
+    if (error.name or "").split(".")[0] not in EXTRAS:
+        raise error  # our own module, or a dependency of another package: the traceback shows which
+    extra = "export" if command in ("adapt", "export", "calibrate") else "train"
+    print(f"asr {command}: {error}. Install what it needs: {how_to_install(extra)}", file=sys.stderr)
+    return 1
 
 
 if __name__ == "__main__":

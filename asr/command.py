@@ -56,6 +56,10 @@ def how_to_install(extra: str) -> str:
     return f"in a clone {in_a_clone}, with a wheel pip install 'WHEEL[{extra}]'"
 
 
+def counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' if count != 1 else ''}"
+
+
 def split_weight(text: str, name: str, most: float = sys.float_info.max) -> tuple[str, float]:
     """ "PATH*WEIGHT" -> path and weight, which defaults to 1. Raises ValueError, which calls it `name`, unless it is
     above 0 and at most `most`."""

@@ -71,7 +71,9 @@ def learn(start: str, own: Path, held_out: Path, folder: Path, console: Console,
     data = [f"data.train={json.dumps([str(own)])}", f"data.valid={json.dumps([str(held_out)])}"]
     config = load_config("adapt", [*data, f"train.init={start}", f"train.output={folder}", *overrides])
     shape = load_pretrained(start).config.model
-    return Trainer(replace(config, model=shape), False, console).run()
+    trainer = Trainer(replace(config, model=shape), False, console)
+    trainer.stopping = "stopping after this step; no model is written"
+    return trainer.run()
 
 
 def mixture(start: str, learned: Path, share: float = SHARE) -> Pretrained:
@@ -133,7 +135,8 @@ def run(args: argparse.Namespace) -> int:
         folder = Path(name)
         result = prepare(read_table(table), folder, "recordings", PrepareOptions(num_jobs=1))
         for refusal in result.refusals:
-            console.print(f"left out for {refusal.reason}: {refusal.id} ({refusal.detail})", markup=False)
+            line = f"left out, {refusal.reason}: {refusal.id} ({refusal.detail})"
+            console.print(line, markup=False, soft_wrap=True)
         sets = split(list(CutSet.from_jsonl_lazy(result.manifest)))  # paths of features stay relative to the folder
         own, held_out = (folder / f"{name}.jsonl.gz" for name in ("own", "held_out"))
         for path, cuts in zip((own, held_out), sets, strict=True):

@@ -40,6 +40,24 @@ def test_a_package_of_an_extra_that_is_missing(
     )
 
 
+WITHOUT_PYTORCH = "import sys; sys.modules['torch'] = None; from asr.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["--help"], 0, "recipes: adapt, finetune, librispeech-100h, librispeech-960h, tiny"),
+        (["tiny", "data.trian=x"], 1, "unknown key 'data.trian'; did you mean 'data.train'?"),
+        (["tiny"], 1, "Install what it needs: in a clone make train-tools"),
+    ],
+)
+def test_train_reads_its_arguments_without_pytorch(arguments: list[str], status: int, message: str) -> None:
+    command = [sys.executable, "-c", WITHOUT_PYTORCH, "train", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == status and message in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("name", ["asr.data.shards", "numpy.nonsense", None])
 def test_other_missing_modules_raise_their_error(name: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(module: str) -> Any:

@@ -70,7 +70,7 @@ def find_librispeech_parts(corpus: str | Path, parts: Iterable[str] | None = Non
     wanted = list(parts) if parts else [p for p in there if any((root / p).rglob("*.trans.txt"))]
     missing = [p for p in wanted if p not in there]
     if missing or not wanted:
-        raise ValueError(f"no part {', '.join(missing) or 'at all'} in {root}; there: {there or 'nothing'}")
+        raise ValueError(f"no part {', '.join(missing) or 'at all'} in {root}; there: {', '.join(there) or 'nothing'}")
     return [root / p for p in dict.fromkeys(wanted)]
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asr.command import counted
 from asr.tables import Refusal
 
 if TYPE_CHECKING:
@@ -28,10 +29,6 @@ class Summary:
     num_without_words: int = 0
     # utterances by whole seconds of length, rounded down
     length_histogram: Counter[int] = field(default_factory=Counter)
-
-    @property
-    def hours(self) -> float:
-        return self.duration_s / 3600
 
     def add(self, duration_s: float, text: str, speaker: str | None) -> None:
         self.num_utterances += 1
@@ -62,8 +59,9 @@ def print_report(result: PrepareResult, console: Console, normalizer: TextNormal
 
     summary = result.summary
     console.print(
-        f"[bold]{escape(str(result.manifest))}[/]: {summary.num_utterances} utterances, "
-        f"{summary.hours:.2f} hours, {len(summary.speakers)} speakers, {summary.num_words} words"
+        f"[bold]{escape(str(result.manifest))}[/]: {counted(summary.num_utterances, 'utterance')}, "
+        f"{_length(summary.duration_s)}, {counted(len(summary.speakers), 'speaker')}, "
+        f"{counted(summary.num_words, 'word')}"
         + (f"; {summary.num_without_speaker} without speaker" if summary.num_without_speaker else "")
         + (f"; {summary.num_without_words} without words" if summary.num_without_words else ""),
         soft_wrap=True,
@@ -90,3 +88,11 @@ def print_report(result: PrepareResult, console: Console, normalizer: TextNormal
         console.print(table)
         if hint := normalizer.suggestion(result.outside):
             console.print(hint.removeprefix("; "), soft_wrap=True, markup=False, highlight=False)
+
+
+def _length(duration_s: float) -> str:
+    """Hours, or a smaller unit if it is shorter than one."""
+    for unit_s, unit in ((3600, "hours"), (60, "minutes")):
+        if duration_s >= unit_s:
+            return f"{duration_s / unit_s:.2f} {unit}"
+    return f"{duration_s:.1f} seconds"

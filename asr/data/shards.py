@@ -125,6 +125,6 @@ def run(args: argparse.Namespace) -> int:
             (cut for cuts in sets for cut in cuts), args.out, args.size, partial(progress.advance, task)
         )
     for refusal in result.refusals:
-        console.print(f"left out for {refusal.reason}: {refusal.id} ({refusal.detail})", markup=False, soft_wrap=True)
+        console.print(f"left out, {refusal.reason}: {refusal.id} ({refusal.detail})", markup=False, soft_wrap=True)
     console.print(f"{args.out}: {result.num_utterances} utterances in {result.num_shards} shards", soft_wrap=True)
     return 0

@@ -333,7 +333,7 @@ def _report_left_out(refusals: Sequence[Refusal], name: str, num_utterances: int
         example = f"{len(refusals)} of {num_utterances} utterances of {name}: {refusals[0].id}: {refusals[0].detail}"
         if len(refusals) == num_utterances:
             raise ValueError(f"no features can be read, {example}; run `asr prepare` again")
-        Console(stderr=True).print(f"left out for unreadable features, {example}", markup=False, soft_wrap=True)
+        Console(stderr=True).print(f"left out, unreadable features: {example}", markup=False, soft_wrap=True)
 
 
 def _select(name: str, num_utterances: int | None) -> list[Any]:

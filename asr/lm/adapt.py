@@ -98,5 +98,7 @@ def refusal(sentences: Sentences) -> str:
     """Names the lines that were left out and what to do; empty if there are none."""
     if not sentences.refused:
         return ""
-    some = "; ".join(sentences.refused[:MAX_NAMED]) + ("; ..." if len(sentences.refused) > MAX_NAMED else "")
-    return f": lines left out, {len(sentences.refused)}; write digits and symbols in words, as they are spoken: {some}"
+    count = len(sentences.refused)
+    some = "; ".join(sentences.refused[:MAX_NAMED]) + ("; ..." if count > MAX_NAMED else "")
+    lines = "1 line was" if count == 1 else f"{count} lines were"
+    return f": {lines} left out because of digits or symbols; write these in words, as they are spoken: {some}"

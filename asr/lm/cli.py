@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from asr._core import NgramLm
-from asr.command import split_weight
+from asr.command import counted, split_weight
 from asr.files import replacing, require_folder
 from asr.lexicon.g2p import load_g2p
 from asr.lexicon.lexicon import Pronunciation, load_lexicon
@@ -21,7 +21,18 @@ from asr.lexicon.make import Pronouncer, first_few
 from asr.lm import ngram
 from asr.lm.adapt import adapt, refusal
 from asr.lm.mix import mix
-from asr.lm.packed import MAX_ORDER, SPECIAL_WORDS, LmError, Ngrams, few_words, pack, read_arpa, read_packed, unpack
+from asr.lm.packed import (
+    BUNDLED,
+    MAX_ORDER,
+    SPECIAL_WORDS,
+    LmError,
+    Ngrams,
+    few_words,
+    pack,
+    read_arpa,
+    read_packed,
+    unpack,
+)
 from asr.lm.utterances import read_spellings, utterances
 
 Pronounced = tuple[list[str], Mapping[str, Sequence[Pronunciation]], bytes]
@@ -39,7 +50,7 @@ examples:
   asr lm adapt sentences.txt -o mine.lm
   asr lm train books.txt -o books.lm --lexicon cmudict --g2p g2p.model
   asr lm mix 'bundled*0.7' books.lm*0.3 -o mixed.lm --test held-out.txt
-  asr-stream --lm mine.lm
+  asr-stream --lm mine.lm --neural-lm bundled
 """
 
 
@@ -119,7 +130,7 @@ def run(args: argparse.Namespace) -> int:
         pronounced = _pronunciations(words, args)
     if small := [word for word in words if word not in SPECIAL_WORDS and any(map(str.islower, word))]:
         print(
-            f"{len(small)} words have small letters, which the bundled models do not write: {first_few(small)}; for "
+            f"{_words_have(small)} small letters, which the bundled models do not write: {first_few(small)}; for "
             "these models, use text in capitals, or asr lm adapt",
             file=sys.stderr,
         )
@@ -143,17 +154,27 @@ def _adapt(args: argparse.Namespace) -> int:
         raise LmError(f"--weight {args.weight} must be between 0 and 1")
     lexicon = None if args.lexicon is None else load_lexicon(args.lexicon)
     lines = chain.from_iterable(ngram.lines(path) for path in args.text)
-    adapted, sentences = adapt(lines, read_packed(args.base), args.weight, lexicon)
+    base = read_packed(args.base)
+    is_bundled = args.base == "bundled"
+    name = "the bundled language model" if is_bundled else args.base
+    print(f"adapting {name} to {', '.join(map(str, args.text))}; this can take a minute ...", flush=True)
+    adapted, sentences = adapt(lines, base, args.weight, lexicon)
     if sentences.refused:
         print(refusal(sentences).removeprefix(": "), file=sys.stderr)
     _write(adapted.packed, args.output)
-    print(f"{len(sentences.words)} sentences; {len(adapted.new_words)} of their words are new")
+    print(f"{counted(len(sentences.words), 'sentence')} with {counted(len(adapted.new_words), 'new word')}")
     for word, pronunciations in list(adapted.new_words.items())[:NUM_SHOWN]:
         print(f"  {word}  {', '.join(' '.join(phones) for phones in pronunciations) or '(spelled)'}")
     if len(adapted.new_words) > NUM_SHOWN:
         print("  ...")
-    print(f"use it with: asr-stream --lm {args.output}")
+    # Without the option, the neural language model is used only with the bundled language model.
+    neural = " --neural-lm bundled" if is_bundled and BUNDLED.with_suffix(".neural.onnx").is_file() else ""
+    print(f"use it with: asr-stream --lm {args.output}{neural}")
     return 0
+
+
+def _words_have(words: Sequence[str]) -> str:
+    return f"{counted(len(words), 'word')} {'have' if len(words) != 1 else 'has'}"
 
 
 def _cut(args: argparse.Namespace) -> int:
@@ -212,7 +233,7 @@ def _train(args: argparse.Namespace) -> tuple[list[str], list[Ngrams]]:
         raise LmError(f"there is no word in {', '.join(map(str, args.text))}")
     if unspoken := [word for word in words[len(SPECIAL_WORDS) :] if not _is_spoken(word)]:
         print(
-            f"{len(unspoken)} words have digits or signs, which are never recognized: {first_few(unspoken)}; write the "
+            f"{_words_have(unspoken)} digits or signs, which are never recognized: {first_few(unspoken)}; write the "
             "text as it is spoken, in the letters of the model",
             file=sys.stderr,
         )

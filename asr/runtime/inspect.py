@@ -99,7 +99,8 @@ def contents(model: OnnxModel) -> dict[str, Any]:
         "opset": ONNX_OPSET,
         **_nodes(step_signature(meta)),
         "decoder": None,
-        "metadata": {f.name: getattr(meta, f.name) for f in fields(meta) if f.name != "decoder_onnx"},
+        "metadata": {f.name: getattr(meta, f.name) for f in fields(meta) if f.name != "decoder_onnx"}
+        | {"training": _training(meta)},
     }
     if model.has_decoder:
         described["decoder"] = {"num_bytes": len(meta.decoder_onnx), **_nodes(decoder_signature(meta))}
@@ -137,7 +138,7 @@ def summary(model: OnnxModel) -> str:
         "features": f"{meta.num_mel_bins} log-mel bins, {meta.low_freq:g} to {meta.high_freq:g} Hz, windows of "
         f"{meta.frame_length_ms:g} ms every {meta.frame_shift_ms:g} ms ({meta.window}), {meta.sample_rate} Hz mono, "
         f"pre-emphasis {meta.preemphasis:g}",
-        "training": _flat(meta.training) or "not stated",
+        "training": _flat(_training(meta)) or "not stated",
         "inputs": _names(step_signature(meta).inputs),
         "outputs": _names(step_signature(meta).outputs),
         "checked": "both graphs open and run; probabilities of silence sum to 1"
@@ -146,6 +147,11 @@ def summary(model: OnnxModel) -> str:
     }
     body = "".join(f"\n  {name:<9} {printable(text)}" for name, text in lines.items())
     return f"{model.path}{body}"
+
+
+def _training(meta: ModelMetadata) -> dict[str, Any]:
+    """The summary of the training. Older files of models with phones have the phone error rates under "wer"."""
+    return {"phone_error_rate" if name == "wer" and meta.phones else name: x for name, x in meta.training.items()}
 
 
 def _num_state_bytes(metadata: ModelMetadata, left_context: int) -> int:

@@ -110,7 +110,7 @@ class ModelMetadata:
     config: dict[str, Any] = field(default_factory=dict)
     """The configuration that the model was trained with."""
     training: dict[str, Any] = field(default_factory=dict)
-    """Summary of the training: steps, hours of audio, last word error rates, data."""
+    """Summary of the training: steps, hours of audio, last error rates of words or of phones, data."""
     decoder_onnx: bytes = field(default=b"", repr=False)
     """The decoder's graph, an ONNX file of its own; empty if there is none."""
 

@@ -16,7 +16,7 @@ import torch
 from asr.command import split_weight
 from asr.files import require_folder
 from asr.training.checkpoint import check_same_network, load_pretrained
-from asr.training.pretrained import Pretrained, with_new_layers
+from asr.training.pretrained import ERROR_RATES, Pretrained, with_new_layers
 
 
 def average(sources: Sequence[tuple[str, float]]) -> Pretrained:
@@ -29,7 +29,7 @@ def average(sources: Sequence[tuple[str, float]]) -> Pretrained:
     """
     first = load_pretrained(sources[0][0])
     mean = {name: value.clone() for name, value in first.weights.items()}
-    training = {**first.training, "wer": {}}
+    training = {name: value for name, value in first.training.items() if name not in ERROR_RATES}
     total = sources[0][1]
     for path, share in sources[1:]:
         other = load_pretrained(path)

@@ -21,7 +21,7 @@ from asr.files import replacing
 from asr.model.model import with_vocab
 from asr.tokenizer import Tokenizer
 from asr.training.exported import BUNDLED, load_exported
-from asr.training.pretrained import CheckpointError, Pretrained, check_weights
+from asr.training.pretrained import ERROR_RATES, CheckpointError, Pretrained, check_weights
 
 FORMAT_VERSION = 1
 _NAME = re.compile(r"checkpoint-(\d+)\.pt")
@@ -57,7 +57,9 @@ class Checkpoint:
             return {
                 "steps": int(self.training.get("step", 0)),
                 "audio_hours": round(float(self.training.get("audio_hours", 0.0)), 2),
-                "wer": {str(name): round(float(rate), 4) for name, rate in history[-1].get("wer", {}).items()},
+                ERROR_RATES[bool(self.phones)]: {
+                    str(name): round(float(rate), 4) for name, rate in history[-1].get("wer", {}).items()
+                },
                 "data": [Path(name).name for name in self.config.data.train],
                 "torch": torch.__version__.split("+")[0],
             }

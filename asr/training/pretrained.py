@@ -26,6 +26,8 @@ from asr.tokenizer import Tokenizer
 FORMAT_VERSION = 1
 HEADER = "asr_stream"
 """The metadata entry with the header as JSON."""
+ERROR_RATES = ("wer", "phone_error_rate")
+"""Keys of the last error rates in the summary of a training: of words; of phones, if the model has phones."""
 
 
 class CheckpointError(ValueError):
@@ -40,7 +42,7 @@ class Pretrained:
     weights: dict[str, Tensor]
     """Keyed as in `AsrModel.state_dict`, float32."""
     training: dict[str, Any] = field(default_factory=dict)
-    """Summary of the training, also in exported models: `steps`, `audio_hours`, `wer`, `data`, `torch`."""
+    """Summary of the training, also in exported models: `steps`, `audio_hours`, one of ERROR_RATES, `data`, `torch`."""
     license: str = ""
     """The license of the weights, an SPDX identifier."""
 

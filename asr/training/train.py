@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import os
 import signal
@@ -24,7 +23,7 @@ import torch.distributed as dist
 from rich.console import Console
 from torch import Tensor
 
-from asr.config import Config, load_config
+from asr.config import Config
 from asr.data.batches import Batch, BatchSampler, Position, SpeechDataset, batches, load_training_cuts
 from asr.data.cuts import evenly_spread, read_all, usable_cuts
 from asr.evaluation.wer import WordErrors
@@ -53,6 +52,9 @@ MAX_UNREADABLE = (10, 0.05)
 
 class Trainer:
     """A training run: its state and its loop."""
+
+    stopping = "stopping: this step is finished, then a checkpoint is saved"
+    """Printed after Ctrl-C."""
 
     def __init__(self, config: Config, resume: bool, console: Console) -> None:
         self.config = config
@@ -245,6 +247,8 @@ class Trainer:
                 f"{self.folder} has a training run (step {found[-1].stem.split('-')[1]}): "
                 "add --resume to continue, or choose another train.output"
             )
+        if resume and not found:  # not refused: scripts give --resume for the first run too
+            self.print(f"no checkpoint in {self.folder}: training starts from the beginning")
         return Checkpoint.load(found[-1]) if found else None
 
     def _load_valid_cuts(self) -> list[Any]:
@@ -253,9 +257,9 @@ class Trainer:
         for name in config.valid:
             kept, refused = usable_cuts(name, 0.0, config.max_batch_s)
             cuts += kept
-            self._name_left_out(refused, "of validation ")
+            self._name_left_out(refused, " of validation")
         cuts, _, unreadable = read_all(evenly_spread(cuts, config.valid_utterances))
-        self._name_left_out(unreadable, "of validation ")
+        self._name_left_out(unreadable, " of validation")
         return cuts
 
     def _name_left_out(self, refusals: Sequence[Refusal], where: str = "") -> None:
@@ -263,7 +267,7 @@ class Trainer:
             found = [r for r in refusals if r.reason == reason]
             names = "; ".join(f"{r.id} ({r.detail})" for r in found[:NUM_NAMED])
             more = f"; and {len(found) - NUM_NAMED} more" if len(found) > NUM_NAMED else ""
-            self.print(f"left out {where}for {reason}: {names}{more}")
+            self.print(f"left out{where}, {reason}: {names}{more}")
 
     def _note_unreadable(self, batches: Sequence[Batch]) -> None:
         """Lists the utterances that batches left out. Raises ValueError if there are too many."""
@@ -273,7 +277,8 @@ class Trainer:
             for refusal in batch.unreadable:
                 if refusal.id not in self._unreadable:  # each recurs in every epoch
                     self._unreadable.add(refusal.id)
-                    self.console.print(f"left out for {refusal.reason}: {refusal.id} ({refusal.detail})", markup=False)
+                    line = f"left out, {refusal.reason}: {refusal.id} ({refusal.detail})"
+                    self.console.print(line, markup=False, soft_wrap=True)
         if self._num_unreadable > max(MAX_UNREADABLE[0], MAX_UNREADABLE[1] * self._num_seen):
             raise ValueError(
                 f"{self._num_unreadable} of {self._num_seen} utterances could not be read; run `asr prepare` again"
@@ -305,7 +310,7 @@ class Trainer:
 
     def _request_stop(self, *_: object) -> None:
         if not self._stop:
-            self.print("stopping: this step is finished, then a checkpoint is saved")
+            self.print(self.stopping)
         self._stop = True
 
     def _agreed_to_stop(self) -> bool:
@@ -332,30 +337,9 @@ def _device(name: str) -> torch.device:
     return device
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("config", help="a YAML file, or the name of a bundled recipe")
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help="e.g. optim.lr=5e-4 train.output=runs/mine")
-    parser.add_argument("--resume", action="store_true", help="continue from the newest checkpoint in train.output")
-    parser.add_argument(
-        "--dry-run", action="store_true", help="do not train: print memory, time and cost, in a table of GPUs"
-    )
-    parser.add_argument(
-        "--on",
-        metavar="DEVICE",
-        default="",
-        help="with --dry-run: only this device of the table, or cpu (this machine)",
-    )
-
-
-def run(args: argparse.Namespace) -> int:
-    """Entry of `asr train`."""
-    config = load_config(args.config, args.overrides)
-    if args.dry_run or args.on:
-        from asr.training.plan import dry_run
-
-        dry_run(config, args.config, args.on, Console())
-        return 0
-    trainer = Trainer(config, args.resume, Console())
+def train(config: Config, resume: bool, console: Console) -> int:
+    """Trains, and prints what to do next. Returns the exit status of `asr train`."""
+    trainer = Trainer(config, resume, console)
     try:
         is_complete = trainer.run()
         if is_complete:

@@ -152,10 +152,11 @@ def _shown(name: str, value: Any) -> str:
 
 def _report(num_there: int, summary: str, failed: Sequence[tuple[str, str]]) -> None:
     if num_there:
-        summary += f"; {num_there} were there already"
+        summary += f"; {num_there} transcribed earlier"
     print(summary, file=sys.stderr)
     if failed:
-        print(f"{len(failed)} failed; the same command tries them again:", file=sys.stderr)
+        print(f"{len(failed)} failed; run the same command to try again:", file=sys.stderr)
     for path, error in failed:
-        print(f"  {printable(path)}: {printable(error)}", file=sys.stderr)
+        name, line = printable(path), printable(error)
+        print(f"  {line if name in line else f'{name}: {line}'}", file=sys.stderr)
     sys.stderr.flush()

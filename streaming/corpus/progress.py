@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from asr.command import counted
 from asr.streaming.terminal.status import clock
 from asr.tables import Recording
 
@@ -56,13 +57,17 @@ class Progress:
 
     def text(self) -> str:
         """The progress on one line."""
-        return f"{self._num_done}/{self._num_files} recordings, {self._audio()}"
+        return f"{self._num_done}/{counted(self._num_files, 'recording')}{self._audio()}"
 
     def summary(self) -> str:
         """A summary for the end of the run."""
-        elapsed = clock(time.monotonic() - self._started)
-        return f"{self._num_done - self._num_failed} recordings, {self._audio()} in {elapsed}"
+        num_written = self._num_done - self._num_failed
+        if not num_written:
+            return "no new transcripts"
+        return f"{counted(num_written, 'recording')} in {clock(time.monotonic() - self._started)}{self._audio()}"
 
     def _audio(self) -> str:
-        elapsed_s = max(time.monotonic() - self._started, 1e-3)
-        return f"{self._audio_s / 3600:.2f} hours, {self._audio_s / 3600 / elapsed_s:.4f} hours per second"
+        if not self._audio_s:  # none is done yet, or only subtitles were missing
+            return ""
+        speed = self._audio_s / max(time.monotonic() - self._started, 1e-3)
+        return f", {clock(self._audio_s)} of audio, {speed:.1f} times real time"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import shutil
 from collections.abc import Callable
 from itertools import combinations
@@ -73,15 +74,15 @@ def test_bad_utterances_are_named_and_training_goes_on(
     assert all(value.isfinite().all() for value in checkpoint.weights.values())
     output = capsys.readouterr().out
     for line in (
-        "left out for empty text: no-words (text is [' '])",
-        "left out for too long: ten-minutes (600.00 s, expected 0.1 to 2 s)",
-        "left out of validation for too long: ten-minutes (600.00 s, expected 0 to 3 s)",
-        "left out of validation for unreadable features: ",
+        "left out, empty text: no-words (text is [' '])",
+        "left out, too long: ten-minutes (600.00 s, expected 0.1 to 2 s)",
+        "left out of validation, too long: ten-minutes (600.00 s, expected 0 to 3 s)",
+        "left out of validation, unreadable features: ",
     ):
         assert line in output
     while_training = output[output.index("M parameters") :]
-    assert while_training.count("left out for unreadable features: nan (features hold NaN or infinite values)") == 1
-    assert while_training.count("left out for unreadable features: cut-off (features ") == 1
+    assert while_training.count("left out, unreadable features: nan (features hold NaN or infinite values)") == 1
+    assert len(re.findall(r"^left out, unreadable features: cut-off \(features .+\)$", while_training, re.M)) == 1
     assert "MonoCut" not in output
 
 

@@ -109,7 +109,7 @@ def test_librispeech_tree(librispeech):
     parts = find_librispeech_parts(librispeech.parent)
     assert [p.name for p in parts] == ["dev-clean", "train-clean-100"]
     assert find_librispeech_parts(librispeech, ["dev-clean"]) == parts[:1]
-    with pytest.raises(ValueError, match=r"no part dev-other in .*; there: \['dev-clean', 'train-clean-100'\]"):
+    with pytest.raises(ValueError, match=r"no part dev-other in .*; there: dev-clean, train-clean-100$"):
         find_librispeech_parts(librispeech, ["dev-other"])
     with pytest.raises(ValueError, match="is not a folder"):
         find_librispeech_parts(librispeech / "gone")

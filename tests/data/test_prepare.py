@@ -19,7 +19,7 @@ from asr.data import prepare as prepare_module
 from asr.data.cuts import load_cuts
 from asr.data.manifests import Utterance
 from asr.data.prepare import add_arguments, prepare, run
-from asr.data.report import Summary, print_report
+from asr.data.report import PrepareResult, Summary, print_report
 from asr.data.utterance import PrepareOptions
 from asr.features import fbank
 from asr.text import TextNormalizer
@@ -53,7 +53,7 @@ def test_data_set_holds_features_text_and_speaker(tmp_path):
     assert summary == result.summary
     assert (summary.num_utterances, summary.num_words, summary.speakers) == (2, 4, {"ann"})
     assert summary.num_without_speaker == 1
-    assert summary.hours == pytest.approx(sum(cut.duration for cut in cuts) / 3600)
+    assert summary.duration_s == pytest.approx(sum(cut.duration for cut in cuts))
     assert summary.length_histogram.total() == 2 and summary.length_histogram[1] >= 1
 
 
@@ -247,7 +247,7 @@ def asr_prepare(*arguments):
 def test_asr_prepare_librispeech(librispeech, tmp_path, capsys):
     assert asr_prepare("librispeech", librispeech, "--out", tmp_path, "--jobs", 1) == 0
     printed = capsys.readouterr().out
-    assert "2 utterances" in printed and "1 utterances" in printed
+    assert "2 utterances" in printed and "1 utterance," in printed
     assert "missing file" in printed and "empty text" in printed
     assert [cut.supervisions[0].text for cut in load_cuts(tmp_path / "train-clean-100.jsonl.gz")] == [
         "ONE MORE",
@@ -320,6 +320,12 @@ def test_report_shows_lengths_characters_and_reasons(tmp_path):
     assert "[red]x" in text and "missing file" in text
     hint = "to keep the letters of your language, give --alphabet \"A-Z'"
     assert text.endswith(f'{hint}ÖÜ"\n')
+    for duration_s, length in ((2.0, "2.0 seconds"), (90.0, "1.50 minutes"), (5400.0, "1.50 hours")):
+        summary = Summary()
+        summary.add(duration_s, "A WORD", None)
+        with console.capture() as capture:
+            print_report(PrepareResult(tmp_path / "one", summary), console, TextNormalizer())
+        assert f"one: 1 utterance, {length}, 0 speakers, 2 words; 1 without speaker\n" in capture.get()
     with pytest.raises(ValueError, match=f'refused.tsv; {hint}Ö"'):
         prepare([Utterance("z", tmp_path, "SCHÖN")], tmp_path, "none")
 

@@ -197,7 +197,7 @@ def test_unreadable_features_are_left_out_and_named(
     (result,) = json.loads(out.read_text())["results"]
     assert result["num_words"] == 3 + 5 + 6
     said = " ".join(capsys.readouterr().err.split())
-    assert "left out for unreadable features, 1 of 4 utterances of small: u1: features" in said
+    assert "left out, unreadable features: 1 of 4 utterances of small: u1: features" in said
     (manifest.parent / "small.features").write_bytes(b"")
     assert main(["evaluate", str(tiny_onnx), *arguments]) == 1
     assert "no features can be read, 4 of 4 utterances" in capsys.readouterr().err

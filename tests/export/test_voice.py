@@ -87,7 +87,11 @@ def test_half_a_minute_is_too_little(recordings: Path, tmp_path: Path, capsys: p
 
 
 def test_interrupted_adaptation_writes_nothing(
-    recordings: Path, start: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recordings: Path,
+    start: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     step = Trainer._train_step
 
@@ -98,6 +102,8 @@ def test_interrupted_adaptation_writes_nothing(
     monkeypatch.setattr(Trainer, "_train_step", interrupted)
     mine = tmp_path / "mine.onnx"
     assert main(["adapt", str(recordings), "-o", str(mine), "--init", start]) == 130
+    out = capsys.readouterr().out
+    assert "stopping after this step; no model is written" in out and "a checkpoint is saved" not in out
     assert not mine.exists()
 
 

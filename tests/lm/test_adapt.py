@@ -34,9 +34,13 @@ def test_sentences_are_mixed_in_and_new_words_pronounced(
     out = tmp_path / "mine.lm"
     assert main(["lm", "adapt", str(text), "-o", str(out), "--base", str(base)]) == 0
     printed, error = capsys.readouterr()
-    assert "2 sentences; 1 of their words are new" in printed and "  BAC  b a c" in printed
-    assert f"asr-stream --lm {out}" in printed
-    assert "lines left out, 1; write digits and symbols in words" in error and "'A’s 2 cabs' (2)" in error
+    assert printed.startswith(f"adapting {base} to {text}; ")
+    assert "2 sentences with 1 new word\n" in printed and "  BAC  b a c" in printed
+    assert printed.endswith(f"use it with: asr-stream --lm {out}\n")
+    assert (
+        error.startswith("1 line was left out because of digits or symbols; write these in words")
+        and "'A’s 2 cabs' (2)" in error
+    )
     before, after = load_lm(base), load_lm(out)
     assert "BAC" in after and "BAC" not in before and after.g2p == before.g2p
     assert [after.pronunciations(word) for word in ("BAC", "CAB", "A'S")] == [
@@ -47,6 +51,25 @@ def test_sentences_are_mixed_in_and_new_words_pronounced(
     sentence, usual = "A BAC CAB".split(), "A AB CAB".split()
     assert sum(after.log_probs(sentence)) > sum(before.log_probs(sentence)) + 3
     assert abs(sum(after.log_probs(usual)) - sum(before.log_probs(usual))) < 2, "what the base knows stays likely"
+
+
+def test_advice_keeps_the_bundled_neural_language_model(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "sentences.txt").write_text("bac cab\n4\n5\n")
+    bundled = tmp_path / "english.lm"
+    bundled.write_bytes(base.read_bytes())
+    monkeypatch.setattr("asr.lm.packed.BUNDLED", bundled)  # a small one, for speed
+    monkeypatch.setattr("asr.lm.cli.BUNDLED", bundled)
+    for neural in ("", " --neural-lm bundled"):
+        if neural:
+            (tmp_path / "english.neural.onnx").touch()
+        out = tmp_path / "mine.lm"
+        assert main(["lm", "adapt", str(tmp_path / "sentences.txt"), "-o", str(out)]) == 0
+        printed, error = capsys.readouterr()
+        assert printed.startswith("adapting the bundled language model to ")
+        assert printed.endswith(f"use it with: asr-stream --lm {out}{neural}\n")
+        assert error.startswith("2 lines were left out because of digits")
 
 
 def test_pronunciations_of_the_user_come_first(base: Path, tmp_path: Path) -> None:
@@ -63,7 +86,11 @@ def test_pronunciations_of_the_user_come_first(base: Path, tmp_path: Path) -> No
     ("text", "options", "message"),
     [
         ("", [], "the text has no sentence that can be used"),
-        ("4 20\n", [], "lines left out, 1; write digits and symbols in words, as they are spoken: '4 20' (4 2 0)"),
+        (
+            "4 20\n",
+            [],
+            "used: 1 line was left out because of digits or symbols; write these in words, as they are spoken: '4 20'",
+        ),
         ("a\n", ["--weight", "1"], "--weight 1.0 must be between 0 and 1"),
         ("a\n", ["--base", "none.lm"], "none.lm cannot be read"),
     ],
@@ -106,7 +133,7 @@ def test_words_in_small_letters_are_named(tmp_path: Path, capsys: pytest.Capture
         for command in (["train", f"{tmp_path}/{name}.txt"], ["pack", f"{tmp_path}/{name}.arpa"]):
             assert main(["lm", *command, *output]) == 0
             error = capsys.readouterr().err
-            assert ("1 words have small letters, which the bundled models do not write: the;" in error) == (
+            assert ("1 word has small letters, which the bundled models do not write: the;" in error) == (
                 name == "small"
             ), command
     assert main(["lm", "mix", f"{tmp_path}/small.lm", f"{tmp_path}/capitals.lm", "-o", f"{tmp_path}/mixed.lm"]) == 0

@@ -58,6 +58,16 @@ def test_what_a_training_measured_is_a_line() -> None:
     )
 
 
+def test_phone_errors_are_not_called_word_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An older file has them under "wer"."""
+    training = json.dumps({"steps": 9, "wer": {"full": 0.5}})
+    path = changed(tmp_path, lambda _, properties: properties.update(training=training))
+    assert main(["inspect", path]) == main(["inspect", path, "--json"]) == 0
+    text, _, described = capsys.readouterr().out.rstrip().rpartition("\n")
+    assert "training  steps 9, phone_error_rate (full 0.5)\n" in text
+    assert json.loads(described)["metadata"]["training"] == {"steps": 9, "phone_error_rate": {"full": 0.5}}
+
+
 def test_it_describes_the_same_to_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", str(bundled_model("float32")), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)

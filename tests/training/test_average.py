@@ -30,7 +30,7 @@ def test_shares_weigh_the_checkpoints(tmp_path: Path, capsys: pytest.CaptureFixt
     assert capsys.readouterr().out == f"{output}: 25 % {one}, 50 % {two}, 25 % {three}\n"
     start, mean = checkpoint_of_step(1), load_pretrained(output)
     assert all(torch.allclose(mean.weights[name], value + 7, atol=1e-5) for name, value in start.average.items())
-    assert (mean.training["steps"], mean.training["audio_hours"], mean.training["wer"]) == (6, 4.5, {})
+    assert (mean.training["steps"], mean.training["audio_hours"], "wer" in mean.training) == (6, 4.5, False)
     second = tmp_path / "second.safetensors"
     assert main(["average", str(output), str(one), "-o", str(second)]) == 0  # means can be averaged again
     assert torch.allclose(load_pretrained(second).weights["ctc.bias"], start.average["ctc.bias"] + 3.5)

@@ -43,11 +43,15 @@ def test_a_small_model_learns_the_toy_language(arguments: list[str], tmp_path: P
 @pytest.mark.parametrize(
     "extra", [[], ["loss.cr_ctc_weight=0.2", "loss.scheduled_sampling=0.2", "train.precision=bf16"]]
 )
-def test_resume_is_exact(arguments: list[str], tmp_path: Path, extra: list[str]) -> None:
+def test_resume_is_exact(
+    arguments: list[str], tmp_path: Path, extra: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     arguments = [*arguments, *extra, "train.save_every=7"]
     assert main([*arguments, "train.max_steps=24", f"train.output={tmp_path / 'straight'}", "optim.schedule=noam"]) == 0
     for steps in (7, 16, 24):  # 16 is in the second epoch
         assert main([*arguments, "optim.schedule=noam", "--resume", f"train.max_steps={steps}"]) == 0
+        is_new = f"no checkpoint in {tmp_path / 'run'}: training starts from the beginning" in capsys.readouterr().out
+        assert is_new == (steps == 7)
     straight = Checkpoint.load(checkpoint_path(tmp_path / "straight", 24))
     resumed = Checkpoint.load(checkpoint_path(tmp_path / "run", 24))
     assert straight.training["epoch"] >= 1

@@ -138,4 +138,4 @@ def _name_left_out(console: Console, refusals: Iterable[Refusal]) -> None:
     for reason, found in reasons.items():
         names = "; ".join(f"{each.id} ({each.detail})" for each in found[:NUM_NAMED])
         more = f"; and {len(found) - NUM_NAMED} more" if len(found) > NUM_NAMED else ""
-        console.print(f"left out for {reason}: {names}{more}", markup=False, soft_wrap=True)
+        console.print(f"left out, {reason}: {names}{more}", markup=False, soft_wrap=True)

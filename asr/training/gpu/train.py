@@ -26,7 +26,7 @@ from asr.training.gpu.views import BatchFbank, Views
 from asr.training.gpu.waves import Waves
 from asr.training.inputs import phone_denominator
 from asr.training.precision import autocast, precision_on
-from asr.training.pretrained import Pretrained
+from asr.training.pretrained import ERROR_RATES, Pretrained
 from asr.training.short import Report
 from asr.training.step import Learner, num_views
 from asr.training.validate import validate
@@ -191,11 +191,11 @@ def train(
 
     def save() -> None:
         weights = {name: value.float().cpu().half().float() for name, value in learner.average.weights.items()}
-        before = start.training
+        before = {name: value for name, value in start.training.items() if name not in ERROR_RATES}
         summary = before | {
             "steps": before.get("steps", 0) + step,
             "audio_hours": round(before.get("audio_hours", 0.0) + audio_s / 3600, 2),
-            "wer": {name: round(value, 4) for name, value in rates.items()},
+            ERROR_RATES[bool(phones)]: {name: round(value, 4) for name, value in rates.items()},
             "data": list(dict.fromkeys((*before.get("data", ()), *speech.tables))),
             "torch": torch.__version__.split("+")[0],
         }
