@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,17 @@ class Refusal:
     audio: str
     reason: str
     detail: str = ""
+
+
+def left_out(refusals: Iterable[Refusal], most: int = 10, where: str = "") -> Iterator[str]:
+    """A line for each reason, which names at most `most` of its utterances. where: " of ...", to name their set."""
+    reasons: dict[str, list[Refusal]] = {}
+    for refusal in refusals:
+        reasons.setdefault(refusal.reason, []).append(refusal)
+    for reason, found in reasons.items():
+        names = "; ".join(f"{each.id} ({each.detail})" for each in found[:most])
+        more = f"; and {len(found) - most} more" if len(found) > most else ""
+        yield f"left out{where}, {reason}: {names}{more}"
 
 
 @dataclass(frozen=True)

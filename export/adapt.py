@@ -32,7 +32,7 @@ from asr.export.graph import output_path
 from asr.export.write import export_model
 from asr.lm.packed import load_lm
 from asr.runtime.search import LmWeights
-from asr.tables import RECORDED
+from asr.tables import RECORDED, left_out
 from asr.training.average import average
 from asr.training.checkpoint import load_pretrained
 from asr.training.inputs import load_phones
@@ -135,8 +135,7 @@ def run(args: argparse.Namespace) -> int:
         folder = Path(name)
         result = prepare(read_table(table), folder, "recordings", PrepareOptions(num_jobs=1))
         for refusal in result.refusals:
-            line = f"left out, {refusal.reason}: {refusal.id} ({refusal.detail})"
-            console.print(line, markup=False, soft_wrap=True)
+            console.print(*left_out([refusal]), markup=False, soft_wrap=True)
         sets = split(list(CutSet.from_jsonl_lazy(result.manifest)))  # paths of features stay relative to the folder
         own, held_out = (folder / f"{name}.jsonl.gz" for name in ("own", "held_out"))
         for path, cuts in zip((own, held_out), sets, strict=True):

@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from asr.data.cuts import MANIFEST_SUFFIX, Float16Writer, iterate_cuts, read_all
-from asr.tables import Refusal
+from asr.tables import Refusal, left_out
 
 DEFAULT_SIZE = 2000  # utterances; about 400 MB of LibriSpeech
 
@@ -125,6 +125,6 @@ def run(args: argparse.Namespace) -> int:
             (cut for cuts in sets for cut in cuts), args.out, args.size, partial(progress.advance, task)
         )
     for refusal in result.refusals:
-        console.print(f"left out, {refusal.reason}: {refusal.id} ({refusal.detail})", markup=False, soft_wrap=True)
+        console.print(*left_out([refusal]), markup=False, soft_wrap=True)
     console.print(f"{args.out}: {result.num_utterances} utterances in {result.num_shards} shards", soft_wrap=True)
     return 0

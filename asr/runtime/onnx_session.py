@@ -117,10 +117,11 @@ def check_signature(session: Any, name: str, expected: Signature) -> None:
 
 def run(session: Any, outputs: Sequence[str], feeds: dict[str, Any], name: str, *, shrink: bool = False) -> Any:
     """The arrays of `outputs`. shrink: whether the session's arena gives its memory back afterwards."""
-    import onnxruntime
+    options = None
+    if shrink:
+        import onnxruntime
 
-    options = onnxruntime.RunOptions() if shrink else None
-    if options:
+        options = onnxruntime.RunOptions()
         options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
     try:
         return session.run(outputs, feeds, options)

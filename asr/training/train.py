@@ -28,7 +28,7 @@ from asr.data.batches import Batch, BatchSampler, Position, SpeechDataset, batch
 from asr.data.cuts import evenly_spread, read_all, usable_cuts
 from asr.evaluation.wer import WordErrors
 from asr.model.model import AsrModel, with_vocab
-from asr.tables import Refusal
+from asr.tables import Refusal, left_out
 from asr.training.checkpoint import Checkpoint, check_shape, checkpoints, load_pretrained
 from asr.training.inputs import (
     absent_letters,
@@ -44,8 +44,6 @@ from asr.training.progress import StepStats, TrainingProgress
 from asr.training.step import Learner, num_views
 from asr.training.validate import VALIDATION_CHUNKS, validate
 
-NUM_NAMED = 10
-"""Maximum utterances listed for each reason to leave some out."""
 MAX_UNREADABLE = (10, 0.05)
 """Training ends if more utterances than this number, and more than this share, could not be read."""
 
@@ -263,11 +261,8 @@ class Trainer:
         return cuts
 
     def _name_left_out(self, refusals: Sequence[Refusal], where: str = "") -> None:
-        for reason in dict.fromkeys(r.reason for r in refusals):
-            found = [r for r in refusals if r.reason == reason]
-            names = "; ".join(f"{r.id} ({r.detail})" for r in found[:NUM_NAMED])
-            more = f"; and {len(found) - NUM_NAMED} more" if len(found) > NUM_NAMED else ""
-            self.print(f"left out{where}, {reason}: {names}{more}")
+        for line in left_out(refusals, where=where):
+            self.print(line)
 
     def _note_unreadable(self, batches: Sequence[Batch]) -> None:
         """Lists the utterances that batches left out. Raises ValueError if there are too many."""
@@ -277,8 +272,7 @@ class Trainer:
             for refusal in batch.unreadable:
                 if refusal.id not in self._unreadable:  # each recurs in every epoch
                     self._unreadable.add(refusal.id)
-                    line = f"left out, {refusal.reason}: {refusal.id} ({refusal.detail})"
-                    self.console.print(line, markup=False, soft_wrap=True)
+                    self.console.print(*left_out([refusal]), markup=False, soft_wrap=True)
         if self._num_unreadable > max(MAX_UNREADABLE[0], MAX_UNREADABLE[1] * self._num_seen):
             raise ValueError(
                 f"{self._num_unreadable} of {self._num_seen} utterances could not be read; run `asr prepare` again"

@@ -154,8 +154,9 @@ def listen(host: str, port: int, option: str) -> socket.socket:
         listening.listen(BACKLOG)
     except OSError as error:
         listening.close()
-        reason = error.strerror
-        raise ValueError(f"cannot listen on {host} port {port}: {reason}; choose another with {option}") from error
+        raise ValueError(
+            f"cannot listen on {host} port {port}: {error.strerror}; choose another with {option}"
+        ) from error
     return listening
 
 

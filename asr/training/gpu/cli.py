@@ -13,7 +13,7 @@ from rich.console import Console
 from asr.command import split_weight
 from asr.cores import num_cores
 from asr.files import require_folder
-from asr.tables import Refusal
+from asr.tables import Refusal, left_out
 from asr.training.checkpoint import load_pretrained
 from asr.training.gpu.recordings import read_noise, read_rooms, read_speech
 from asr.training.gpu.train import Options, held_out, train
@@ -132,10 +132,5 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _name_left_out(console: Console, refusals: Iterable[Refusal]) -> None:
-    reasons: dict[str, list[Refusal]] = {}
-    for refusal in refusals:
-        reasons.setdefault(refusal.reason, []).append(refusal)
-    for reason, found in reasons.items():
-        names = "; ".join(f"{each.id} ({each.detail})" for each in found[:NUM_NAMED])
-        more = f"; and {len(found) - NUM_NAMED} more" if len(found) > NUM_NAMED else ""
-        console.print(f"left out, {reason}: {names}{more}", markup=False, soft_wrap=True)
+    for line in left_out(refusals, NUM_NAMED):
+        console.print(line, markup=False, soft_wrap=True)
