@@ -58,6 +58,9 @@ class SelfAttention(nn.Module):
     queries: for one chunk, calling an operator costs about as much as computing it, here and in the exported graph.
     """
 
+    num_blocks = 1
+    """Blocks of queries that attend one after the other; more blocks need less memory for the scores."""
+
     def __init__(self, dim: int, num_heads: int) -> None:
         super().__init__()
         self.num_heads = num_heads
@@ -88,7 +91,13 @@ class SelfAttention(nn.Module):
             window = _by_head(rotate(torch.cat((*keys, query), dim=2), rotation))
             key, query = window.split((bias.shape[3], num_new), dim=2)
         value = _by_head(torch.cat(values, dim=2))
-        return self.out(attend(query, key, value, bias).transpose(1, 2).reshape(x.shape)), qkv
+        return self.out(self._attend(query, key, value, bias).transpose(1, 2).reshape(x.shape)), qkv
+
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:
+        if self.num_blocks == 1:
+            return attend(query, key, value, bias)
+        blocks = block_slices(query.shape[2], self.num_blocks)
+        return torch.cat([attend(query[:, :, rows], key, value, bias[:, :, rows]) for rows in blocks], dim=2)
 
 
 class CrossAttention(nn.Module):
@@ -170,6 +179,11 @@ def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:
     causal mask for all rows of the batch attended to later pieces (PyTorch 2.11, H200); the cause is not established.
     """
     return (query @ key.transpose(-1, -2) + bias.to(query.dtype)).softmax(-1) @ value
+
+
+def block_slices(num_rows: int, num_blocks: int) -> list[slice]:
+    """Consecutive parts of equal size, up to one row; some are empty if there are fewer rows than blocks."""
+    return [slice(k * num_rows // num_blocks, (k + 1) * num_rows // num_blocks) for k in range(num_blocks)]
 
 
 def _by_head(x: Tensor) -> Tensor:

@@ -85,11 +85,15 @@ class NeuralLm(nn.Module):
         Returns:
             (N, T, num_pieces) logits of the piece after each.
         """
+        return self.hidden(pieces, depth, mask) @ self.embedding.weight.T
+
+    def hidden(self, pieces: Tensor, depth: Tensor, mask: Tensor) -> Tensor:
+        """Like `forward`, before the output layer: (N, T, dim)."""
         x = self.embedding(pieces) * math.sqrt(self.config.dim)
         bias, rotation = torch.where(mask, 0.0, HIDDEN)[:, None], self._rotation(depth)
         for layer in self.layers:
             x = layer(x, bias, rotation)
-        return self.final_norm(x) @ self.embedding.weight.T
+        return cast(Tensor, self.final_norm(x))
 
     def _rotation(self, depth: Tensor) -> Rotation:
         """Like `Positions.rotation`, for nodes instead of slots: (2 T, num_heads, 2, head_dim / 2) each."""

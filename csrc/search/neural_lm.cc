@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::size_t kNumSpecial = 3;     // blank, unknown, sentence edge: no word is spelled with them
 constexpr std::size_t kMaxContext = 48;    // pieces of the utterance before
+constexpr std::size_t kMinNodes = 8;       // of a run: the graph computes eighths of them (export/neural_lm.py)
 constexpr std::ptrdiff_t kHistory = 6;     // words; sentences that agree in them go on from one node
 constexpr float kEndFloor = -3.5f;         // log-probability of the end: the speaker may only pause
 
@@ -96,6 +97,7 @@ SentenceRescoring::SentenceRescoring(const LmFusion& fusion, const NeuralLmMetad
     sentences_.push_back(std::move(sentence));
     scored_.push_back(std::move(scored));
   }
+  for (std::int32_t unused = 0; nodes_.size() < kMinNodes;) unused = child(unused, WordPieces::kSentenceEdge);
   put_in_order();
 }
 

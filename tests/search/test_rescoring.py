@@ -111,6 +111,13 @@ def test_tree_has_each_beginning_once_and_all_sentences() -> None:
         assert descendants == set(range(node, tree.ends[node]))
 
 
+def test_a_tree_has_eight_nodes_or_more() -> None:
+    """The graph computes eighths of the nodes, and kernels of onnxruntime-web fail on empty ones."""
+    _, (tree,) = finals(stream(lm_metadata()), AB, lambda text: -1.0)
+    assert texts(tree)[:5] == ["|", "| AB", "| AB|", "| ABB", "| ABB|"]
+    assert len(tree.pieces) == 8
+
+
 def test_sentences_with_the_same_last_words_share_nodes() -> None:
     """Eight words, each one piece: after six equal words there is one node to go on from."""
     six = "| AB AB AB AB AB AB"
