@@ -15,10 +15,13 @@ from asr.lexicon.lexicon import Lexicon, Pronunciation
 from asr.lexicon.make import Pronouncer
 from asr.lm import ngram
 from asr.lm.mix import mix
-from asr.lm.packed import SPECIAL_WORDS, LmError, pack, unpack
+from asr.lm.packed import SPECIAL_WORDS, LmError, Ngrams, pack, unpack
 from asr.text import TextNormalizer
 
 MAX_NAMED = 3
+NUM_PARTS = 5
+NUM_ITERATIONS = 30
+LEAST_WEIGHT, DEFAULT_WEIGHT, MOST_WEIGHT = 0.02, 0.1, 0.3
 
 
 @dataclass
@@ -38,6 +41,8 @@ class Adapted:
     packed: bytes
     new_words: dict[str, Sequence[Pronunciation]]
     """New words, with their pronunciations; empty if the model has no phones."""
+    weight: float
+    """Of the sentences in the mixture."""
 
 
 def spelled(lines: Iterable[str], base: NgramLm, words: Sequence[str]) -> Sentences:
@@ -61,23 +66,45 @@ def spelled(lines: Iterable[str], base: NgramLm, words: Sequence[str]) -> Senten
     return found
 
 
+def best_weight(sentences: Sequence[Sequence[str]], base: NgramLm, order: int) -> float:
+    """The weight with which the mixture predicts each part of the sentences best, if it has only counted the others.
+
+    Expectation maximization, as for deleted interpolation (Jelinek and Mercer 1980), between LEAST_WEIGHT and
+    MOST_WEIGHT; DEFAULT_WEIGHT for fewer sentences than NUM_PARTS.
+    """
+    if len(sentences) < NUM_PARTS:
+        return DEFAULT_WEIGHT
+    gain: list[float] = []
+    for part in range(NUM_PARTS):
+        others = [sentence for number, sentence in enumerate(sentences) if number % NUM_PARTS != part]
+        own = NgramLm(np.frombuffer(pack(*_counted(others, order)), np.uint8))
+        for sentence in sentences[part::NUM_PARTS]:
+            both = zip(_log_probs(own, sentence), _log_probs(base, sentence), strict=True)
+            gain += [mine - other for mine, other in both if max(mine, other) > -np.inf]
+    weight = DEFAULT_WEIGHT
+    for _ in range(NUM_ITERATIONS):
+        posterior = 1 / (1 + np.exp(-np.array(gain)) * (1 - weight) / weight)  # that the word is from the sentences
+        weight = min(max(float(posterior.mean()), LEAST_WEIGHT), MOST_WEIGHT)
+    return weight
+
+
 def adapt(
-    lines: Iterable[str], base: bytes, weight: float, lexicon: Lexicon | None = None
+    lines: Iterable[str], base: bytes, weight: float | None = None, lexicon: Lexicon | None = None
 ) -> tuple[Adapted, Sentences]:
     """The packed language model `base`, mixed with the sentences, whose weight is in (0, 1).
 
-    lexicon: the user's pronunciations; the G2P model in `base` pronounces other new words.
-    Raises LmError if no sentence can be used.
+    weight: by default, that of `best_weight`. lexicon: the user's pronunciations; the G2P model in `base` pronounces
+    other new words. Raises LmError if no sentence can be used.
     """
     words, levels = unpack(base)
     lm = NgramLm(np.frombuffer(base, np.uint8))
     sentences = spelled(lines, lm, words)
     if not sentences.words:
         raise LmError("the text has no sentence that can be used" + refusal(sentences))
-    own = [*SPECIAL_WORDS, *sorted({word for sentence in sentences.words for word in sentence})]
-    ids = ngram.encode_sentences(sentences.words, own)
-    counted = ngram.estimate(ngram.count_ngrams(ids, len(own), len(levels)))
-    mixed_words, mixture = mix([(words, levels), ngram.tables(counted, own)], [1 - weight, weight])
+    if weight is None:
+        weight = best_weight(sentences.words, lm, len(levels))
+    own = _counted(sentences.words, len(levels))
+    mixed_words, mixture = mix([(words, levels), own], [1 - weight, weight], by_history=False)
     pronounce = Pronouncer(lexicon, G2p(np.frombuffer(lm.g2p, np.uint8)) if lm.g2p else None)
     known = set(words)
     new: dict[str, Sequence[Pronunciation]] = {}
@@ -91,7 +118,20 @@ def adapt(
         else:
             pronunciations[word] = former
     packed = pack(*ngram.tables(mixture, mixed_words), lm.phones, pronunciations, lm.g2p)
-    return Adapted(packed, new), sentences
+    return Adapted(packed, new, weight), sentences
+
+
+def _counted(sentences: Sequence[Sequence[str]], order: int) -> tuple[list[str], list[Ngrams]]:
+    """Words and n-grams of a model of these sentences alone."""
+    words = [*SPECIAL_WORDS, *sorted({word for sentence in sentences for word in sentence})]
+    ids = ngram.encode_sentences(sentences, words)
+    return ngram.tables(ngram.estimate(ngram.count_ngrams(ids, len(words), order)), words)
+
+
+def _log_probs(lm: NgramLm, sentence: Sequence[str]) -> list[float]:
+    """Of its words and its end, in nats; minus infinity for unknown words."""
+    *given, end = lm.log_probs(list(sentence))
+    return [value if word in lm else -np.inf for word, value in zip(sentence, given, strict=True)] + [end]
 
 
 def refusal(sentences: Sentences) -> str:

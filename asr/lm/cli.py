@@ -79,7 +79,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--base", default="bundled", metavar="MODEL", help="the language model to adapt (%(default)s)"
     )
     adapting.add_argument(
-        "--weight", type=float, default=0.3, metavar="W", help="weight of your sentences, between 0 and 1 (%(default)s)"
+        "--weight",
+        type=float,
+        metavar="W",
+        help="weight of your sentences, between 0 and 1 (from the text: how well one part of it predicts another)",
     )
     adapting.add_argument(
         "--lexicon",
@@ -150,7 +153,7 @@ def _write(data: bytes, output: Path) -> None:
 
 
 def _adapt(args: argparse.Namespace) -> int:
-    if not 0 < args.weight < 1:
+    if args.weight is not None and not 0 < args.weight < 1:
         raise LmError(f"--weight {args.weight} must be between 0 and 1")
     lexicon = None if args.lexicon is None else load_lexicon(args.lexicon)
     lines = chain.from_iterable(ngram.lines(path) for path in args.text)
@@ -162,7 +165,8 @@ def _adapt(args: argparse.Namespace) -> int:
     if sentences.refused:
         print(refusal(sentences).removeprefix(": "), file=sys.stderr)
     _write(adapted.packed, args.output)
-    print(f"{counted(len(sentences.words), 'sentence')} with {counted(len(adapted.new_words), 'new word')}")
+    news = counted(len(adapted.new_words), "new word")
+    print(f"{counted(len(sentences.words), 'sentence')} with {news}, weight {adapted.weight:.2g}")
     for word, pronunciations in list(adapted.new_words.items())[:NUM_SHOWN]:
         print(f"  {word}  {', '.join(' '.join(phones) for phones in pronunciations) or '(spelled)'}")
     if len(adapted.new_words) > NUM_SHOWN:

@@ -3,6 +3,8 @@
 Every n-gram of any model is in the mixture. Its probability is the mean over the models, each weighted by its weight
 times its probability of the n-gram's history: a model with more data on a history has more influence (Hsu 2007,
 "Generalized linear interpolation of language models"; for counted text this is merging counts, Bacchiani et al. 2006).
+For a small text, `by_history=False` keeps the weights the same after each history (linear interpolation): a history of
+this text is so much likelier in its own model that the other models would have no influence there.
 Back-off weights are recomputed. Pruning weights an n-gram by the probability of its history in the mixture. A packed
 file has no counts, so both use the marginals of the models; Kneser-Ney's lower orders are not marginals (Chelba et al.
 2010).
@@ -24,7 +26,9 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
-def mix(models: Sequence[tuple[list[str], list[Ngrams]]], weights: Sequence[float]) -> tuple[list[str], Model]:
+def mix(
+    models: Sequence[tuple[list[str], list[Ngrams]]], weights: Sequence[float], by_history: bool = True
+) -> tuple[list[str], Model]:
     """The words of all models, and the mixture in the form of `asr.lm.ngram.estimate`.
 
     models: words and n-grams of each, as `asr.lm.packed.unpack` returns them; of any order. A word has probability 0 in
@@ -52,7 +56,7 @@ def mix(models: Sequence[tuple[list[str], list[Ngrams]]], weights: Sequence[floa
                 backoff[n][found] = 10.0 ** levels[n].backoffs.astype(np.float64)
         own[0] /= own[0].sum() - own[0][BOS]  # the sum is not exactly 1, because of quantization
         own[0][BOS] = 0.0
-        counts = [rows.count for rows in marginal(Model(orders, keep, own, backoff)).orders]
+        counts = [o.count for o in marginal(Model(orders, keep, own, backoff)).orders] if by_history else ones
         for n in range(order):
             history = weight * (counts[n - 1][orders[n].context] if n else ones[0])  # how often it occurs
             total[n] += history

@@ -10,7 +10,7 @@ first n-1 words are row `context[i]` of order n-1, the last word is `word[i]`, a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,7 +69,7 @@ def encode(paths: list[Path], words: list[str]) -> np.ndarray:
     return encode_sentences(sentences(paths), words)
 
 
-def encode_sentences(sentences: Iterable[list[str]], words: list[str]) -> np.ndarray:
+def encode_sentences(sentences: Iterable[Sequence[str]], words: list[str]) -> np.ndarray:
     """The words of each sentence between <s> and </s>: (num_tokens,) int64. `words` begin with SPECIAL_WORDS."""
     index = {word: i for i, word in enumerate(words) if i > UNK}
     ids: list[int] = []

@@ -9,6 +9,7 @@ import pytest
 from asr.cli import main
 from asr.lexicon.g2p import G2pOptions, train
 from asr.lexicon.lexicon import Lexicon
+from asr.lm.adapt import best_weight
 from asr.lm.packed import few_words, load_lm, with_pronunciations
 
 
@@ -35,7 +36,7 @@ def test_sentences_are_mixed_in_and_new_words_pronounced(
     assert main(["lm", "adapt", str(text), "-o", str(out), "--base", str(base)]) == 0
     printed, error = capsys.readouterr()
     assert printed.startswith(f"adapting {base} to {text}; ")
-    assert "2 sentences with 1 new word\n" in printed and "  BAC  b a c" in printed
+    assert "2 sentences with 1 new word, weight 0.1\n" in printed and "  BAC  b a c" in printed
     assert printed.endswith(f"use it with: asr-stream --lm {out}\n")
     assert (
         error.startswith("1 line was left out because of digits or symbols; write these in words")
@@ -80,6 +81,18 @@ def test_pronunciations_of_the_user_come_first(base: Path, tmp_path: Path) -> No
     assert main([*command, "--lexicon", str(tmp_path / "dict.txt")]) == 0
     lm = load_lm(out)
     assert [lm.pronunciations(word) for word in ("BAC", "CAB")] == [[["c", "c"]], [["c"], ["c", "a", "b"]]]
+
+
+@pytest.mark.parametrize(
+    ("sentences", "weight"),
+    [
+        (["BAC A"] * 10, 0.3),  # the others know this word, the base does not
+        (["A AB CAB", "AB A", "CAB A AB", "A AB CAB", "CAB A AB"], 0.02),  # the text of the base, of which it has more
+        (["BAC A"] * 4, 0.1),
+    ],
+)
+def test_weight_follows_what_the_sentences_predict(base: Path, sentences: list[str], weight: float) -> None:
+    assert best_weight([sentence.split() for sentence in sentences], load_lm(base), 3) == weight
 
 
 @pytest.mark.parametrize(

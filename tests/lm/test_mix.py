@@ -91,6 +91,16 @@ def test_mixture_weighs_models_by_probability_of_the_history(weights: tuple[floa
             assert r == pytest.approx(mean_often @ [p, q], abs=0.08), (history, word)
 
 
+def test_weights_can_be_the_same_after_each_history(tmp_path: Path) -> None:
+    files = [trained(tmp_path, name, f"A B C {name}", 2 + k, 2) for k, name in enumerate(("X", "Y"))]
+    words, model = mix([unpack(path.read_bytes()) for path in files], [3, 1], by_history=False)
+    (tmp_path / "mixed.lm").write_bytes(pack(*ngram.tables(model, words)))
+    *lms, mixed = [load_lm(path) for path in (*files, tmp_path / "mixed.lm")]
+    for before, word in (("A", "B"), ("B", "B"), ("C", "A"), ("X", "A"), ("Y", "C")):
+        p, q, r = (math.exp(lm.log_probs([before, word])[1]) for lm in (*lms, mixed))
+        assert r == pytest.approx(0.75 * p + 0.25 * q, rel=0.05), (before, word)
+
+
 def test_mixture_is_a_distribution_of_its_size(tmp_path: Path) -> None:
     files = [trained(tmp_path, name, f"A B C D E F G H {name}", 3 + k, 3) for k, name in enumerate(("X", "Y"))]
     out = tmp_path / "mixed.lm"
