@@ -41,6 +41,13 @@ class Spelling {
 // The parts of a text, separated by white space.
 std::vector<std::string> split_words(std::string_view text);
 
+// `count` of the words from `first` on, separated by one space.
+inline std::string joined(const std::vector<std::string>& words, std::size_t first, std::size_t count) {
+  std::string text;
+  for (std::size_t i = first; i < first + count; ++i) text += (i > first ? " " : "") + words[i];
+  return text;
+}
+
 // The nonempty lines of a list, without surrounding white space and without a byte order mark.
 std::vector<std::string_view> list_lines(std::string_view text);
 

@@ -7,16 +7,6 @@
 
 namespace asr_stream {
 
-namespace {
-
-std::string joined(const std::vector<std::string>& words, std::size_t first, std::size_t count) {
-  std::string text = words[first];
-  for (std::size_t i = first + 1; i < first + count; ++i) text += " " + words[i];
-  return text;
-}
-
-}  // namespace
-
 WordMask::WordMask(std::string_view list) {
   for (const std::string_view line : list_lines(list)) {
     const std::vector<std::string> words = split_words(to_lower(line));

@@ -14,12 +14,6 @@ constexpr std::string_view kArrow = "->";
 constexpr std::string_view kPossessive = "'s";
 constexpr std::string_view kOpening = "\"([{";
 
-std::string joined(const std::vector<std::string>& words, std::size_t count) {
-  std::string text;
-  for (std::size_t i = 0; i < count; ++i) text += (i ? " " : "") + words[i];
-  return text;
-}
-
 bool ends_with(const std::string& text, std::string_view end) {
   return text.size() > end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
 }
@@ -59,7 +53,7 @@ std::pair<std::string, std::string> split_arrow(std::string_view line, const cha
     text += !is_escape ? given[i] : next == 'n' ? '\n' : '\\';
     i += is_escape;
   }
-  return {joined(spoken, spoken.size()), std::move(text)};
+  return {joined(spoken, 0, spoken.size()), std::move(text)};
 }
 
 Replacements::Replacements(std::string_view list, const std::vector<WrittenForm>& forms) {
@@ -84,7 +78,7 @@ Replacements::Replacements(std::string_view list, const std::vector<WrittenForm>
 
 void Replacements::add(const std::string& phrase, std::string text) {
   const std::vector<std::string> words = split_words(phrase);
-  for (std::size_t n = 1; n < words.size(); ++n) beginnings_.insert(joined(words, n));
+  for (std::size_t n = 1; n < words.size(); ++n) beginnings_.insert(joined(words, 0, n));
   longest_ = std::max(longest_, words.size());
   texts_.insert_or_assign(phrase, std::move(text));
 }

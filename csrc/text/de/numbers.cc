@@ -28,9 +28,10 @@ const std::unordered_map<std::string, std::string> kUnits = {
     {"kilogramm", "kg"}, {"kilo", "kg"},     {"gramm", "g"},       {"milligramm", "mg"}, {"liter", "l"},
     {"milliliter", "ml"}, {"watt", "W"},     {"kilowatt", "kW"},   {"volt", "V"},        {"hektar", "ha"},
     {"grad", "Grad"},   {"cent", "Cent"},    {"stundenkilometer", "km/h"}, {"kilowattstunden", "kWh"},
-    {"gigabyte", "GB"}, {"megabyte", "MB"},  {"quadratmeter", "m²"}, {"kubikmeter", "m³"}};
+    {"gigabyte", "GB"}, {"megabyte", "MB"},  {"quadratmeter", "m²"}, {"kubikmeter", "m³"},
+    {"pfund", "Pfund"}};
 const std::unordered_map<std::string, std::string> kCurrencies = {
-    {"euro", "€"}, {"dollar", "$"}, {"franken", "CHF"}, {"pfund", "£"}, {"yen", "¥"}};
+    {"euro", "€"}, {"dollar", "$"}, {"franken", "CHF"}, {"yen", "¥"}};
 const std::unordered_set<std::string> kOther = {"minus", "komma", "uhr", "celsius", "eine", "einen", "einem", "einer"};
 
 // "12.000"; four digits stand without a point, as years do.
@@ -44,6 +45,7 @@ std::string with_points(std::string digits) {
 struct Amount {
   std::string text;
   int value = 0;             // of a whole number
+  bool is_negative = false;
   bool is_decimal = false;
   std::size_t end = 0;
 };
@@ -68,7 +70,8 @@ class Rules {
     const bool is_negative = word(i) == "minus";
     const auto value = cardinal(word(i + is_negative));
     if (!value) return false;
-    amount = {(is_negative ? "-" : "") + with_points(std::to_string(*value)), *value, is_negative, i + is_negative + 1};
+    const std::string sign = is_negative ? "-" : "";
+    amount = {sign + with_points(std::to_string(*value)), *value, is_negative, false, i + is_negative + 1};
     if (word(amount.end) != "komma") return true;
     std::string fraction;
     std::size_t end = amount.end + 1;
@@ -78,7 +81,7 @@ class Rules {
       ++end;
       if (*digit > 9) break;  // "komma fünfundzwanzig"
     }
-    if (!fraction.empty()) amount = {amount.text + "," + fraction, 0, true, end};
+    if (!fraction.empty()) amount = {amount.text + "," + fraction, 0, is_negative, true, end};
     return true;
   }
 
@@ -156,8 +159,8 @@ class Rules {
     Shown shown = {{amount.text, i, amount.end - 1}};
     std::size_t end = amount.end;
     add_magnitude(shown, end);
-    const bool is_one = amount.value == 1 && !amount.is_decimal;
-    const bool is_digits = amount.is_decimal || amount.value > kLargestWord || (shown.size() > 1 && !is_one);
+    const bool is_word = amount.value == 1 || (shown.size() == 1 && amount.value <= kLargestWord);
+    const bool is_digits = amount.is_negative || amount.is_decimal || !is_word;
     return is_digits && word(i) != "hundert" && word(i) != "tausend" ? shown : Shown{};
   }
 

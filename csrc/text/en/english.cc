@@ -76,8 +76,8 @@ NumberTables make_tables() {
   t.currencies = {{"dollar", {"$", true, true}}, {"dollars", {"$", true}},   {"u s dollars", {"$", true}},
                   {"euro", {"€", true, true}},   {"euros", {"€", true}},     {"united states dollars", {"$", true}},
                   {"pound", {"£", false, true}}, {"pounds", {"£", false}},   {"pounds sterling", {"£", true}},
-                  {"yen", {"¥", true}},      {"rupee", {"₹", true}},     {"rupees", {"₹", true}},
-                  {"won", {"₩", false}}};
+                  {"yen", {"¥", true, false, false}},   {"rupee", {"₹", true, true, false}},
+                  {"rupees", {"₹", true, false, false}}, {"won", {"₩", false, false, false}}};
   for (const char* word : {"pay", "pays", "paid", "paying", "cost", "costs", "owe", "owes", "owed", "spend", "spends",
                            "spent", "charge", "charged", "earn", "earns", "earned", "worth", "price", "fined", "save",
                            "saved", "borrow", "borrowed", "lend", "lent"}) {

@@ -21,16 +21,18 @@ bool Rules::read(std::size_t i, Amount& amount) const {
     amount.is_article = integer->is_article;
     amount.is_small = integer->is_below(10) && sign.empty();
     amount.scale = integer->scale ? integer->end - 1 : integer->end;
-    // "one fifty"
+    // "one fifty", "nineteen forty five kilograms"
+    const int first = integer->is_below(100) ? std::stoi(integer->digits) : 0;
     int rest = 0;
-    const bool is_below_ten = integer->is_below(10);
-    const std::size_t more = is_below_ten ? spoken.below_hundred(amount.end, rest) : 0;
-    const bool counts_on = more && rest == std::stoi(integer->digits) + 1;
-    const bool is_apart = spoken.is(amount.end + more, tables.singular) ||  // "five fifteen year olds"
-                          (begin > 0 && spoken.is(begin - 1, tables.divisions));
-    if (more && rest >= 10 && !counts_on && !is_apart && !follows_number(begin) &&
-        !spoken.is_number(amount.end + more)) {
-      whole += std::to_string(rest);
+    const std::size_t more = first ? spoken.below_hundred(amount.end, rest) : 0, after = amount.end + more;
+    // "nine ten", "ten fifteen dollars": the second corrects a guess
+    const int distance = first < 10 ? 1 : first % 5 == 0 && rest % 5 == 0 ? 10 : first < 20 ? 3 : 0;
+    const bool counts_on = rest > first && rest <= first + distance;
+    const bool is_apart =
+        begin > 0 && (spoken.is(begin - 1, tables.divisions) || (first > 9 && spoken.is(begin - 1, tables.in)));
+    if (more && rest >= 10 && !counts_on && !is_apart && !follows_number(begin) && !spoken.is_number(after) &&
+        (first < 10 ? !spoken.is(after, tables.singular) : ends_pair(begin, after))) {  // "five fifteen year olds"
+      whole = with_commas(std::to_string(100 * first + rest));
       amount.end += more;
       amount.scale = amount.end;
       amount.is_small = false;
@@ -68,6 +70,20 @@ bool Rules::is_counted(std::size_t i) const {
   Currency currency;
   return spoken.is(i, tables.counted) || spoken.is(i, tables.cents) || spoken.find(tables.units, i, unit) ||
          spoken.find(tables.currencies, i, currency);
+}
+
+// Whether "nineteen ninety five", from word `first` on, is one number before `end`; "ten fifty dollar bills" are ten.
+bool Rules::ends_pair(std::size_t first, std::size_t end) const {
+  const bool after_article = first > 0 && spoken.is(first - 1, tables.article);
+  Currency currency;
+  std::string unit;
+  if (spoken.find(tables.currencies, end, currency)) {
+    return (after_article || !currency.is_singular) && (currency.is_clear || means_money(first));
+  }
+  const std::size_t n = spoken.find(tables.units, end, unit);
+  bool is_plural = n && unit[0] != ' ';  // "percent"
+  for (std::size_t k = end; k < end + n; ++k) is_plural = is_plural || spoken.word(k).back() == 's';
+  return n && (after_article || is_plural);
 }
 
 // An amount from word `first` on, with a `symbol` in front; its last token reaches to `end`.
@@ -135,6 +151,11 @@ Shown Rules::money(std::size_t i) const {
     }
   }
   if (!is_clear && !has_cents && amount.scale == amount.end) return {};
+  const std::size_t comma = amount.text.find(',');
+  if (amount.is_pair && comma != std::string::npos && !has_cents && currency.has_cents) {  // "twelve fifty dollars"
+    amount.text.erase(comma, 1);
+    amount.text.insert(amount.text.size() - 2, ".");
+  }
   Shown shown;
   if (amount.is_article && currency.is_singular) {  // "a hundred dollar bill", "a billion dollar company"
     add_word(shown, i);
@@ -155,6 +176,8 @@ Shown Rules::measure(std::size_t i) const {
   if (!n || (amount.is_article && unit[0] == ' ')) return {};
   Shown shown;
   const std::size_t end = amount.end + n;
+  // "nineteen fifty percent" may be 19.50 or 1,950
+  if (amount.is_pair && unit == "%" && amount.text.find(',') != std::string::npos) return words(i, end);
   if (unit[0] == ' ' || amount.scale != amount.end) {
     add(shown, amount, i, "", amount.end);
     shown.push_back({unit.substr(unit[0] == ' '), amount.end, end - 1});
@@ -262,7 +285,8 @@ Shown Rules::year(std::size_t i) const {
   if (found && !follows_number(i)) {
     const bool is_pair = !spoken.is(i + 1, tables.hundred) && !tables.magnitudes.count(spoken.word(i + 1));
     const bool is_recent = *found > 2000 && *found < 2100;
-    const bool is_more = is_counted(end) || spoken.is_number(end) || spoken.is(end, tables.point);
+    const bool is_sum = is_counted(end) && !(is_cued && spoken.is(i - 1, tables.in) && ends_pair(i, end));
+    const bool is_more = is_sum || spoken.is_number(end) || spoken.is(end, tables.point);
     shown.push_back({std::to_string(*found), i, end - 1});
     if (add_phrase(shown, tables.eras)) return shown;
     return (is_pair || is_recent || is_cued) && !is_more ? shown : Shown{};
@@ -278,6 +302,17 @@ Shown Rules::ordinal(std::size_t i) const {
   if (spoken.is(i, tables.hundred) && spoken.is(i + 1, tables.conjunction) && !follows_number(i)) {
     const std::size_t n = spoken.below_hundred(i + 2, rest, true);  // "the hundred and first"
     if (n) return {{with_ordinal_suffix(std::to_string(100 + rest)), i, i + 1 + n}};
+  }
+  if (spoken.digit(i) && spoken.below_hundred(i + 1, rest, true) == 2 && !follows_number(i)) {
+    // "one twenty fifth anniversary"; but "two fifty first graders", "one thirty second ad", "nine thirty first thing"
+    Shown time;
+    const std::string& next = spoken.word(i + 3);
+    const bool is_apart = (!next.empty() && next.back() == 's') || spoken.is(i + 2, tables.counted) ||
+                          (i > 0 && (spoken.is(i - 1, tables.divisions) || spoken.is(i - 1, tables.number_cues))) ||
+                          hour_and_minute(i, time);
+    if (!is_apart || spoken.is(i + 3, tables.streets)) {
+      return {{with_ordinal_suffix(std::to_string(100 * *spoken.digit(i) + rest)), i, i + 2}};
+    }
   }
   const auto found = spoken.integer(i, true);
   // "one tenth", "a hundredth" are fractions; "a twenty second pause" is none of these.
@@ -307,7 +342,7 @@ Shown Rules::phrase(std::size_t i) const {
     const bool is_time = i > 0 && spoken.is_number(i) && spoken.is(i - 1, tables.time_prepositions);
     if (!is_time && !follows_number(i) && !spoken.is_number(i + n)) {
       Shown shown{{text, i, i + n - 1}};
-      if (text.find(' ') != std::string::npos && text == spoken.text(i, n)) shown = words(i, i + n);  // an idiom
+      if (text.find(' ') != std::string::npos && tables.phrases.count(text)) shown = words(i, i + n);  // an idiom
       return shown;
     }
   }

@@ -21,7 +21,7 @@ struct Amount {
   bool is_small;       // below ten, without a fraction or unit
   bool is_article;     // "a hundred"
   bool is_decimal;
-  bool is_pair;        // "one fifty"
+  bool is_pair;        // "one fifty": "150"; before a unit or currency also "twelve fifty": "1,250"
 };
 
 struct Rules {
@@ -58,6 +58,7 @@ struct Rules {
   bool follows_number(std::size_t i) const;
   bool is_counted(std::size_t i) const;  // a noun that is counted or measured
   bool means_money(std::size_t i) const;
+  bool ends_pair(std::size_t first, std::size_t end) const;
   int shared_factor(const Amount& low, const Amount& high) const;
   bool is_clock_time(std::size_t i) const;  // what follows a time: "p m", "in the morning"
   Shown words(std::size_t first, std::size_t end) const;

@@ -16,6 +16,7 @@ struct Currency {
   std::string symbol;  // before the amount
   bool is_clear;       // otherwise another meaning of the word is more likely, unless cents or a magnitude are given
   bool is_singular = false;  // "a hundred dollar bill": the article is not the number's
+  bool has_cents = true;     // otherwise "twelve fifty yen" are 1,250
 };
 
 struct NumberTables {

@@ -1,13 +1,10 @@
 #include "text/en/spoken_numbers.h"
 
-#include <algorithm>
 #include <map>
 
 namespace asr_stream {
 
 namespace {
-
-const std::string kNone;
 
 std::optional<int> value_in(const NumberTables::Values& values, const std::string& word) {
   const auto found = values.find(word);
@@ -15,17 +12,6 @@ std::optional<int> value_in(const NumberTables::Values& values, const std::strin
 }
 
 }  // namespace
-
-const std::string& SpokenNumbers::word(std::size_t i) const {
-  reach_ = std::max(reach_, i + 1);
-  return i < words_.size() ? words_[i] : kNone;
-}
-
-std::string SpokenNumbers::text(std::size_t i, std::size_t count) const {
-  std::string all = word(i);
-  for (std::size_t k = 1; k < count; ++k) all += " " + word(i + k);
-  return all;
-}
 
 bool SpokenNumbers::is_letter(std::size_t i) const {
   const std::string& w = word(i);

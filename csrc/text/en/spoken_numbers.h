@@ -7,12 +7,13 @@
 #include <vector>
 
 #include "text/en/number_tables.h"
+#include "text/longest_match.h"
 
 namespace asr_stream {
 
 // The words of a text, in lower case, and their meaning in a language. Parses numbers, but does not decide whether a
 // number should be written in digits. Positions are indexes of words; ranges end before `end`. For one thread.
-class SpokenNumbers {
+class SpokenNumbers : public LookedAt {
  public:
   struct Integer {
     std::string digits;    // without leading zeros
@@ -29,12 +30,10 @@ class SpokenNumbers {
     std::size_t end;
   };
 
-  SpokenNumbers(const std::vector<std::string>& words, const NumberTables& tables) : words_(words), tables_(tables) {}
+  SpokenNumbers(const std::vector<std::string>& words, const NumberTables& tables)
+      : LookedAt(words), tables_(tables) {}
 
-  const std::string& word(std::size_t i) const;  // "" outside
-  std::size_t reach() const noexcept { return reach_; }  // results so far do not depend on words from this one on
   bool is(std::size_t i, const NumberTables::Words& set) const { return set.count(word(i)) != 0; }
-  std::string text(std::size_t i, std::size_t count) const;
   bool is_letter(std::size_t i) const;
 
   // The longest entry of `table`, a table of phrases, that begins here: its number of words, or 0. value: the entry's.
@@ -66,9 +65,7 @@ class SpokenNumbers {
  private:
   std::size_t below_thousand(std::size_t i, int& value, bool ordinal, bool& ended) const;
 
-  const std::vector<std::string>& words_;
   const NumberTables& tables_;
-  mutable std::size_t reach_ = 0;
 };
 
 std::string with_commas(const std::string& digits);       // "12345": "12,345"
