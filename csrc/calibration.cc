@@ -7,6 +7,8 @@ namespace asr_stream {
 
 namespace {
 
+constexpr double kLargest = 1000.0;  // so that sums and products of the numbers stay finite
+
 using Numbers = std::vector<CalibrationRow::Number>;
 
 Numbers numbers(ConfidenceMap& map) { return {{"bias", &map.bias}, {"least", &map.least}, {"mean", &map.mean}}; }
@@ -48,10 +50,10 @@ void set(const CalibrationRow& row, const std::vector<double>& given) {
   std::string names;
   for (const auto& number : row.numbers) names += (names.empty() ? "" : ", ") + std::string(number.name);
   bool is_right = given.size() == row.numbers.size();
-  for (const double value : given) is_right = is_right && std::isfinite(value);
+  for (const double value : given) is_right = is_right && std::abs(value) <= kLargest;
   if (!is_right) {
     throw std::invalid_argument(std::string(row.key) + " must be " + std::to_string(row.numbers.size()) +
-                                " finite numbers (" + names + "), got " + std::to_string(given.size()));
+                                " numbers in [-1000, 1000] (" + names + "), got " + std::to_string(given.size()));
   }
   for (std::size_t i = 0; i < given.size(); ++i) {
     const Option* option = find_option(row.numbers[i].name);

@@ -46,7 +46,7 @@ void EndpointDetector::answer(const PunctuationUnits& question, const std::vecto
   const double over = static_cast<double>(marks[static_cast<std::size_t>(Mark::kPeriod)]) +
                       static_cast<double>(marks[static_cast<std::size_t>(Mark::kQuestion)]);
   constexpr double kLeast = 1e-6;
-  sentence_end_->log_odds = std::log(std::max(over, kLeast) / std::max(1.0 - over, kLeast));
+  sentence_end_->log_odds = std::log(std::max(kLeast, over) / std::max(kLeast, 1.0 - over));  // 0 for NaN
 }
 
 EndpointCues EndpointDetector::cues(const Searcher& search, const Transcript& best) const {

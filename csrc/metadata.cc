@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "contract.h"
+#include "options.h"
 #include "text/language.h"
 
 namespace asr_stream {
@@ -17,6 +18,10 @@ namespace asr_stream {
 namespace {
 
 constexpr std::int64_t kMaxSize = 1 << 20;  // far beyond any model; products of two stay in range
+
+std::int64_t max_frames(const char* option_name) {
+  return static_cast<std::int64_t>(option(option_name).high) / kEncoderFrameMs;
+}
 
 struct FrontEnd {
   const char* key;
@@ -176,8 +181,8 @@ ModelMetadata::ModelMetadata(const std::map<std::string, std::string>& propertie
   }
   const std::int64_t num_layers = entries.integer("num_layers", 1, kMaxSize);
   dim = entries.integer("dim", 1, kMaxSize);
-  default_chunk_size = entries.integer("default_chunk_size", 1, kMaxSize);
-  default_left_context = entries.integer("default_left_context", 0, kMaxSize);
+  default_chunk_size = entries.integer("default_chunk_size", 1, max_frames("chunk_ms"));
+  default_left_context = entries.integer("default_left_context", 0, max_frames("left_context_ms"));
   rescore_ctc_weight = entries.real("rescore_ctc_weight", 0.0, 1.0);
   tokens = split_lines(entries.text("tokens"));
   if (tokens.size() < 4 || !are_names(tokens)) {

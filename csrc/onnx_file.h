@@ -22,7 +22,6 @@ std::map<std::string, std::string> read_onnx_properties(std::string_view onnx);
 
 // 64-bit FNV-1a over little-endian words of 8 bytes, the last one padded with zeros; 16 hexadecimal digits. Detects any
 // change within one word.
-
 std::string onnx_checksum(std::string_view bytes);
 
 }  // namespace asr_stream

@@ -1,7 +1,9 @@
 #include "segment.h"
 
 #include <algorithm>
+#include <set>
 #include <stdexcept>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -13,6 +15,8 @@
 namespace asr_stream {
 
 namespace {
+
+constexpr std::int64_t kRepeated = 4;  // hypotheses per alternative: several differ only in tokens that no word shows
 
 void append(std::vector<float>& to, const float* from, std::int64_t count) { to.insert(to.end(), from, from + count); }
 
@@ -84,7 +88,7 @@ void Segment::stepped(const Rows& log_probs, const Rows& encoder_out, const Rows
   const auto from = [](const Rows& rows, std::int64_t frame) { return rows.data + frame * rows.num_columns; };
   if (step.view) {
     const std::int64_t skipped = second_pass_->add(log_probs, phone_log_probs, num_valid);
-    if (step.view == 1) append(encoder_out_, from(encoder_out, skipped), (num_valid - skipped) * dim);
+    if (step.view == 1 && options_->rescores()) append(encoder_out_, from(encoder_out, skipped), (num_valid - skipped) * dim);
     search_mean();
   } else {
     chunk_log_probs_.assign(log_probs.data, from(log_probs, num_valid));
@@ -188,7 +192,7 @@ void Segment::search_chunk() {
     searcher_.advance(letters, phones, 1);
     if (second_pass_) {
       second_pass_->append(letters, vocab_size, phones, options_->num_phone_tokens());
-    } else {
+    } else if (options_->rescores()) {
       append(encoder_out_, chunk_encoder_out_.data() + chunk_searched_ * dim_, dim_);
     }
     ++chunk_searched_;
@@ -204,8 +208,11 @@ void Segment::search_chunk() {
 
 // The likeliest token of the next frame of the chunk.
 std::int64_t Segment::likeliest_token() const {
-  const auto num_tokens = static_cast<std::int64_t>(searcher_.tokens().size());
-  const std::vector<float>& log_probs = searcher_.over_phones() ? chunk_phone_log_probs_ : chunk_log_probs_;
+  const bool phones = searcher_.over_phones();
+  // Of the network: a search for phrases has another token, [unk].
+  const std::int64_t num_tokens =
+      phones ? options_->num_phone_tokens() : static_cast<std::int64_t>(options_->tokens.size());
+  const std::vector<float>& log_probs = phones ? chunk_phone_log_probs_ : chunk_log_probs_;
   const auto row = log_probs.begin() + chunk_searched_ * num_tokens;
   return std::max_element(row, row + num_tokens) - row;
 }
@@ -248,7 +255,8 @@ void Segment::search_mean() {
 void Segment::rescore() {
   if (last_searcher().has_lattice()) return rescore_sentences(last_searcher().sentences(kNumSentences));
   const std::int64_t num_rescored = options_->rescores() ? options_->num_rescored : 1;
-  nbest_ = last_searcher().hypotheses(std::max(num_rescored, 1 + options_->max_alternatives), true);
+  const std::int64_t num_alternatives = options_->max_alternatives;
+  nbest_ = last_searcher().hypotheses(std::max(num_rescored, 1 + kRepeated * num_alternatives), true);
   const std::size_t count = std::min(nbest_.size(), static_cast<std::size_t>(num_rescored));
   if (count == 1 || nbest_.front().tokens.empty()) return report_final(std::move(nbest_));
   DecoderScoring scoring{{}, std::move(encoder_out_), num_frames_ - utterance_start_};
@@ -273,8 +281,20 @@ void Segment::lm_scored(const std::vector<float>& log_probs) {
   proceed();
 }
 
+// Keeps the best of the hypotheses with equal words, and of those without words only the first of all.
+void Segment::keep_distinct(std::vector<Hypothesis>& hypotheses) const {
+  const std::vector<std::vector<Word>> words = last_searcher().words(hypotheses, last_start_s());
+  std::set<std::string> texts{""};
+  std::vector<Hypothesis> kept;
+  for (std::size_t i = 0; i < hypotheses.size(); ++i) {
+    if (texts.insert(join(words[i])).second || i == 0) kept.push_back(std::move(hypotheses[i]));
+  }
+  hypotheses = std::move(kept);
+}
+
 void Segment::report_final(std::vector<Hypothesis> sentences) {
   const auto count = static_cast<std::size_t>(1 + options_->max_alternatives);
+  if (count > 1 && !last_searcher().has_lattice()) keep_distinct(sentences);
   if (sentences.size() > 1 || last_searcher().has_lattice()) set_posteriors(sentences, count);
   sentences.resize(std::min(count, sentences.size()));
   std::vector<std::vector<Word>> words = last_searcher().words(sentences, last_start_s());

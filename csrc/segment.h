@@ -6,8 +6,8 @@
 //
 //     for (used = segment.accept(samples, n); const Work* work = segment.work();) { ... segment.stepped(...); }
 //
-// - The chunk grid starts with the segment, and audio is taken up to exactly the next chunk's end: the
-//   result does not depend on how the audio was cut into pushes.
+// - The chunk grid starts with the segment, and audio is taken up to exactly the next chunk's end: the result
+//   does not depend on how the audio was cut into pushes.
 // - An endpoint ends an utterance: the search starts again. The encoder keeps its cache, because speaker and room stay
 //   the same; the language model keeps its context, because a pause may be inside a sentence. For the same reason the
 //   second pass attends to the end of the utterance before.
@@ -52,7 +52,7 @@ inline constexpr std::int64_t kSecondPassContext = 125;
 // One run of the decoder, which scores whole sentences.
 struct DecoderScoring {
   std::vector<std::vector<std::int32_t>> tokens;  // of N hypotheses, without sentence marks
-  std::vector<float> encoder_out;                 // (num_frames, dim); num_frames may be 0
+  std::vector<float> encoder_out;                 // (num_frames, dim)
   std::int64_t num_frames;
 };
 
@@ -162,6 +162,7 @@ class Segment {
   void rescore();
   void rescore_sentences(std::vector<Hypothesis> sentences);
   // sentences: the chosen one, then the others, the likeliest first.
+  void keep_distinct(std::vector<Hypothesis>& hypotheses) const;
   void report_final(std::vector<Hypothesis> sentences);
   void begin_utterance();
   void report_partial(bool finished = false);  // finished: the utterance is over, so its last word is complete

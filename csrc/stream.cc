@@ -24,6 +24,13 @@ std::string describe_gap(double lost_s) {
   return text.str();
 }
 
+// Copies what a partial or final says as recognized, before it is formatted.
+void keep_raw(Event& event) {
+  if (event.type != Event::Type::kPartial && event.type != Event::Type::kFinal) return;
+  event.raw = event.text;
+  event.raw_words = event.words;
+}
+
 }  // namespace
 
 void Clock::advance(std::int64_t num_samples, std::int32_t sample_rate) {
@@ -76,6 +83,7 @@ void Stream::gap(std::int64_t num_samples, std::int32_t sample_rate) {
   if (num_samples < 0 || num_samples > kMaxGap) {
     throw std::invalid_argument("num_samples is " + std::to_string(num_samples) + "; it must be in [0, 2^48]");
   }
+  if (!num_samples) return;
   const std::int64_t position = clock_.position();
   Clock after = clock_;
   after.advance(num_samples, sample_rate);
@@ -83,7 +91,6 @@ void Stream::gap(std::int64_t num_samples, std::int32_t sample_rate) {
     throw std::invalid_argument("num_samples is " + std::to_string(num_samples) +
                                 ": the stream would be longer than 2^53 samples of 16 kHz; take a new one");
   }
-  if (!num_samples) return;
   clock_ = after;
   guarded([&] {
     const double lost_s = static_cast<double>(num_samples) / sample_rate;
@@ -158,8 +165,7 @@ void Stream::fail(const std::string& reason) {
   failure_ = reason.empty() ? "for an unknown reason" : reason;
   for (Event& event : segment_->take_events()) unshown_.push_back(std::move(event));
   while (!unshown_.empty()) {  // nobody runs a network for them any more
-    unshown_.front().raw = unshown_.front().text;
-    unshown_.front().raw_words = unshown_.front().words;
+    keep_raw(unshown_.front());
     report_first();
   }
   queue_.clear();
@@ -270,8 +276,7 @@ void Stream::collect_events() {
     Event& event = unshown_.front();
     const bool is_partial = event.type == Event::Type::kPartial;
     if (is_partial || event.type == Event::Type::kFinal) {
-      event.raw = event.text;
-      event.raw_words = event.words;
+      keep_raw(event);
       if (formatter_) {
         for (Alternative& other : event.alternatives) show(other);
         const bool is_cut = event.endpoint && event.endpoint == std::string_view(name(EndpointRule::kMaxUtterance));

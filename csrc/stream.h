@@ -10,8 +10,7 @@
 // - After a gap a new segment begins, with a new cache of the encoder, and times continue. A cache across the gap would
 //   join audio that was apart, which does not occur in training.
 // - When the network cannot be run the owner calls `fail`. The stream has then failed, and it is unknown which audio
-//   was used.
-//   Every later call throws StreamFailed with the reason; events from before it can still be taken.
+//   was used. Every later call throws StreamFailed with the reason; events from before it can still be taken.
 #pragma once
 
 #include <cstddef>

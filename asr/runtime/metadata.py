@@ -18,6 +18,7 @@ from typing import Any
 from asr._core import (
     CALIBRATION,
     FORMAT_VERSION,
+    OPTIONS,
     Calibration,
     StateTensor,
     former_states,
@@ -26,6 +27,7 @@ from asr._core import (
 )
 from asr.config import MAX_PHONES
 from asr.features import (
+    ENCODER_FRAME_MS,
     FEATURE_OVERLAP,
     FRAME_LENGTH_S,
     FRAME_SHIFT_S,
@@ -142,6 +144,9 @@ class ModelMetadata:
             _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
         for name in ("default_left_context", "feature_overlap", "num_decoder_layers"):
             _require(getattr(self, name) >= 0, name, getattr(self, name), "at least 0")
+        for name, option in (("default_chunk_size", "chunk_ms"), ("default_left_context", "left_context_ms")):
+            highest = int(OPTIONS[option].high) // ENCODER_FRAME_MS
+            _require(getattr(self, name) <= highest, name, getattr(self, name), f"at most {highest}")
         _require(0 <= self.rescore_ctc_weight <= 1, "rescore_ctc_weight", self.rescore_ctc_weight, "in [0, 1]")
         _require(self.quantization in QUANTIZATIONS, "quantization", self.quantization, f"one of {QUANTIZATIONS}")
         _require(

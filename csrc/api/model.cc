@@ -169,12 +169,9 @@ std::vector<float> Model::score(const DecoderScoring& scoring) const {
     std::copy(scoring.tokens[i].begin(), scoring.tokens[i].end(), start);
     lengths.push_back(static_cast<std::int64_t>(scoring.tokens[i].size()));
   }
-  // For an empty utterance the decoder attends to one frame of zeros.
-  const std::vector<float> nothing(static_cast<std::size_t>(scoring.num_frames ? 0 : metadata_.dim));
   const Tensor tokens = Tensor::view(runtime_, padded, {count, static_cast<std::int64_t>(longest)});
   const Tensor token_lengths = Tensor::view(runtime_, lengths, {count});
-  const Tensor encoder_out = Tensor::view(runtime_, scoring.num_frames ? scoring.encoder_out : nothing,
-                                          {1, std::max<std::int64_t>(scoring.num_frames, 1), metadata_.dim});
+  const Tensor encoder_out = Tensor::view(runtime_, scoring.encoder_out, {1, scoring.num_frames, metadata_.dim});
   const std::vector<Tensor> outputs = decoder_->run({&tokens, &token_lengths, &encoder_out});
   const float* scores = outputs[0].floats({count}, kDecoderOutputs[0]);
   return std::vector<float>(scores, scores + count);

@@ -20,7 +20,14 @@ NeuralLmModel::NeuralLmModel(const OnnxRuntime& runtime, std::string_view onnx, 
       session_(runtime, onnx, name, num_threads, {std::begin(kNeuralLmInputs), std::end(kNeuralLmInputs)},
                {std::begin(kNeuralLmOutputs), std::end(kNeuralLmOutputs)}) {
   undamaged<std::runtime_error>(name + " is damaged: its graph cannot be run", [this] {
-    score({{WordPieces::kSentenceEdge, WordPieces::kSentenceEdge}, {0, 0}, {0, 1}, {2, 2}});
+    PieceTree tree;
+    for (std::int64_t node = 0; tree.pieces.size() < PieceTree::kMinNodes; ++node) {
+      tree.pieces.push_back(WordPieces::kSentenceEdge);
+      tree.parents.push_back(std::max<std::int64_t>(node - 1, 0));
+      tree.depths.push_back(node);
+      tree.ends.push_back(PieceTree::kMinNodes);
+    }
+    score(tree);
   });
 }
 
@@ -33,7 +40,7 @@ std::vector<float> NeuralLmModel::score(const PieceTree& tree) const {
   const std::vector<Tensor> outputs = session_.run({&pieces, &parents, &depths, &ends});
   const float* scores = outputs[0].floats(shape, kNeuralLmOutputs[0]);
   std::vector<float> log_probs(scores, scores + tree.pieces.size());
-  for (float& log_prob : log_probs) log_prob = std::min(log_prob, 0.0f);  // not NaN
+  for (float& log_prob : log_probs) log_prob = std::min(log_prob, 0.0f);  // NaN stays, and is refused later
   return log_probs;
 }
 

@@ -24,12 +24,11 @@ class Resampler {
   template <typename Sample>  // float or std::int16_t
   void accept(const Sample* samples, std::size_t count, std::vector<float>& output);
 
-  // Ends the input: appends the rest, as if silence followed. No input may follow. There are then num_samples() * 16000
-  // / sample rate output samples, rounded, or `num_total`, which may differ by one because of a clock.
+  // Ends the input: appends the rest, as if silence followed. No input may follow. There are then 16000 / sample
+  // rate output samples per input sample, rounded, or `num_total`, which may differ by one because of a clock.
   void finish(std::vector<float>& output) { finish((2 * num_samples_ * up_ + down_) / (2 * down_), output); }
   void finish(std::int64_t num_total, std::vector<float>& output);
 
-  std::int64_t num_samples() const noexcept { return num_samples_; }  // of the input so far
   std::int64_t num_nonfinite() const noexcept { return num_nonfinite_; }
   std::int64_t reach() const noexcept { return reach_; }  // input samples on either side that an output depends on
 

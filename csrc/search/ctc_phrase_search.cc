@@ -75,7 +75,9 @@ void CtcPhraseSearch::advance_frame(const float* log_probs) {
     if (!kept || std::isinf(candidate.score())) continue;
     State state{candidate.step, extended(candidate.blank), {}};
     if (candidate.token.alignment != nullptr) {
-      const std::int32_t token = candidate.step == kUnknown ? likeliest_ : token_at(candidate.step);
+      const bool after_phrase = candidate.token.starts && candidate.token.from->step != kStart;
+      const std::int32_t unknown = after_phrase ? word_start_ : likeliest_;  // see propose_exits
+      const std::int32_t token = candidate.step == kUnknown ? unknown : token_at(candidate.step);
       state.token = extended(candidate.token);
       if (token != kBlankId) {  // the likeliest token of [unk] may be blank
         state.token.last.end = num_frames_ + 1;

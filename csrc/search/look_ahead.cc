@@ -26,6 +26,7 @@ LookAhead::LookAhead(const NgramLm& lm, const Lexicon& lexicon) : lm_(lm), lexic
     const auto [first, last] = places_of(k);
     count += last - first;
   }
+  if (count > 0x7fffffff) throw std::invalid_argument("the language model has too many bigrams");
   ranges_.reserve(num_words);
   places_ = PackedNumbers(static_cast<std::uint32_t>(lexicon.num_places()), count);
   codes_.reserve(count);

@@ -68,7 +68,7 @@ class LookAhead {
   Continuations narrow(std::int32_t word, Range range, std::int32_t parent, std::int32_t child, Cache& cache) const;
 
  private:
-  // Only the first pronunciation of a word counts: otherwise a small file could take much memory.
+  // At most this many pronunciations of a word count: otherwise a small file could take much memory.
   static constexpr std::uint32_t kMaxPlaces = 16;
 
   Continuations find(Range range, std::int32_t parent, std::int32_t child) const noexcept;

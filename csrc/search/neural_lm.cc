@@ -16,9 +16,8 @@ namespace {
 
 constexpr std::size_t kNumSpecial = 3;     // blank, unknown, sentence edge: no word is spelled with them
 constexpr std::size_t kMaxContext = 48;    // pieces of the utterance before
-constexpr std::size_t kMinNodes = 8;       // of a run: the graph computes eighths of them (export/neural_lm.py)
 constexpr std::ptrdiff_t kHistory = 6;     // words; sentences that agree in them go on from one node
-constexpr float kEndFloor = -3.5f;         // log-probability of the end: the speaker may only pause
+constexpr float kLeast = -1000.0f;         // log-probability of a node; differences of infinities would be NaN
 
 WordPieces read_pieces(const MetadataEntries& entries) {
   std::vector<std::string> spellings;
@@ -33,7 +32,7 @@ WordPieces read_pieces(const MetadataEntries& entries) {
 
 }  // namespace
 
-WordPieces::WordPieces(const std::vector<std::string>& pieces) : size_(static_cast<std::int32_t>(pieces.size())) {
+WordPieces::WordPieces(const std::vector<std::string>& pieces) {
   if (pieces.size() <= kNumSpecial) {
     throw std::invalid_argument(std::to_string(pieces.size()) + " word pieces; expected more than the 3 special ones");
   }
@@ -97,7 +96,7 @@ SentenceRescoring::SentenceRescoring(const LmFusion& fusion, const NeuralLmMetad
     sentences_.push_back(std::move(sentence));
     scored_.push_back(std::move(scored));
   }
-  for (std::int32_t unused = 0; nodes_.size() < kMinNodes;) unused = child(unused, WordPieces::kSentenceEdge);
+  for (std::int32_t unused = 0; nodes_.size() < PieceTree::kMinNodes;) unused = child(unused, WordPieces::kSentenceEdge);
   put_in_order();
 }
 
@@ -151,7 +150,8 @@ std::vector<Hypothesis> SentenceRescoring::rescored(const std::vector<float>& lo
     if (!(log_probs[node] <= 0.0f)) {
       throw std::invalid_argument("the language model gave a log-probability above 0 or NaN");
     }
-    total[node] = total[static_cast<std::size_t>(tree_.parents[node])] + static_cast<double>(log_probs[node]);
+    const double before = total[static_cast<std::size_t>(tree_.parents[node])];
+    total[node] = before + static_cast<double>(std::max(log_probs[node], kLeast));
   }
   for (std::size_t i = 0; i < sentences_.size(); ++i) {
     const Scored& scored = scored_[i];
@@ -160,7 +160,7 @@ std::vector<Hypothesis> SentenceRescoring::rescored(const std::vector<float>& lo
       if (scored.nodes[word] == scored.before[word]) continue;  // a word without spelling
       const auto at = [&](std::int32_t node) { return total[places_[static_cast<std::size_t>(node)]]; };
       double neural = at(scored.nodes[word]) - at(scored.before[word]);
-      if (word + 1 == scored.nodes.size()) neural = std::max(neural, static_cast<double>(kEndFloor));
+      if (word + 1 == scored.nodes.size()) neural = std::max(neural, static_cast<double>(LmFusion::kPauseLogProb));
       const auto ngram = static_cast<double>(scored.ngrams[word]);
       const double mean = std::log(share_ * std::exp(neural) + (1.0 - share_) * std::exp(ngram));
       gain += weight_ * mean - ngram;

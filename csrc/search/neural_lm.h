@@ -33,17 +33,17 @@ class WordPieces {
 
   // The pieces of a word, longest first; none if it cannot be spelled.
   std::vector<std::int32_t> of(std::string_view word) const;
-  std::int32_t size() const noexcept { return size_; }
 
  private:
   std::unordered_map<std::string, std::int32_t> ids_;
   std::size_t longest_ = 0;
-  std::int32_t size_;
 };
 
 // One run of the neural language model. Nodes are in preorder, so the descendants of a node follow it. Node 0 is the
 // root and its own parent.
 struct PieceTree {
+  static constexpr std::size_t kMinNodes = 8;  // the graph computes eighths of them (export/neural_lm.py)
+
   std::vector<std::int64_t> pieces;
   std::vector<std::int64_t> parents;
   std::vector<std::int64_t> depths;

@@ -18,6 +18,7 @@ namespace {
 constexpr char kMagic[] = "ASRNGRAM";
 constexpr std::uint32_t kVersion = 4;  // odd ones have no pronunciations; 1 and 2 have n-grams in words of fixed size
 constexpr std::uint32_t kMaxWords = 1u << 24;
+constexpr float kLargest = 10000.0f;  // of a log-probability or cost, so that sums stay finite
 constexpr std::uint32_t kMaxNgrams = 1u << 30;
 
 [[noreturn]] void throw_damaged(const std::string& what) {
@@ -79,7 +80,7 @@ class NgramLm::Reader {
     const std::uint32_t bits = number(what);
     float value;
     std::memcpy(&value, &bits, sizeof value);
-    if (!std::isfinite(value)) throw_damaged(std::string(what) + " are not finite");
+    if (!(std::fabs(value) <= kLargest)) throw_damaged(std::string(what) + " are not within +-10000");
     return value;
   }
 

@@ -59,7 +59,6 @@ std::string join(const std::vector<Word>& words);
 // decoder, which does not know hotwords, cannot remove them: only hypotheses with as much boost as the best of the
 // first pass can win. In a tie the first one wins. Throws std::invalid_argument for no hypotheses, another number of
 // scores, or a weight outside [0, 1].
-
 std::size_t best_rescored(const std::vector<Hypothesis>& hypotheses, const std::vector<float>& decoder_scores,
                           double ctc_weight);
 

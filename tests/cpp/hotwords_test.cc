@@ -298,6 +298,29 @@ TEST(CtcPhraseSearch, ForgetsAndLeaksNothing) {
   EXPECT_EQ(search.num_trailing_blanks(), 2);
 }
 
+// [unk] can begin after a phrase in a frame whose likeliest token is blank.
+TEST(CtcPhraseSearch, UnknownSpeechAfterAPhraseHasAConfidence) {
+  CtcPhraseSearch search(std::make_shared<const Phrases>("A", kLetters));
+  const auto frame = [&](const std::string& likely, const std::string& other) {
+    std::vector<float> row(kLetters.size(), -9.0f);
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (kLetters[i] == likely) row[i] = -0.1f;
+      if (kLetters[i] == other) row[i] = -2.8f;
+    }
+    search.advance(row.data(), 1, static_cast<std::int64_t>(row.size()));
+  };
+  frame("A", "");
+  for (int i = 0; i < 3; ++i) frame(kLetters[0], "\xe2\x96\x81");
+  bool found = false;
+  for (const Hypothesis& hypothesis : search.hypotheses(6, true)) {
+    for (const float confidence : hypothesis.confidences) {
+      found = found || hypothesis.tokens.size() > 1;
+      EXPECT_TRUE(confidence > 0.0f && confidence <= 1.0f) << confidence;
+    }
+  }
+  EXPECT_TRUE(found);
+}
+
 TEST(Phrases, WhatIsWrongWithAListIsNamed) {
   const auto refusal = [](const char* list, float cost = kUnknownCost) {
     return message([&] { Phrases(list, kLetters, cost); });

@@ -327,5 +327,21 @@ TEST(Segment, BadOptionsAreRefused) {
   refused([](SegmentOptions& o) { o.endpointer.max_utterance_s = -1; });
 }
 
+// Their search has one token more than the network: [unk].
+TEST(Segment, PhrasesReadNoMoreThanTheNetworkGives) {
+  const auto with_phrases = options();
+  with_phrases->phrases = std::make_shared<const Phrases>("AB", with_phrases->tokens);
+  with_phrases->max_alternatives = 5;
+  const std::vector<float> samples = audio(16000 * 7);
+  const std::vector<Event> events = recognize(with_phrases, samples, samples.size());
+  EXPECT_EQ(finals(events), (std::vector<std::string>{"AB", "AB"}));
+  for (const Event& event : events) {
+    std::vector<std::string> texts{event.text};
+    for (const Alternative& other : event.alternatives) texts.push_back(other.text);
+    std::sort(texts.begin(), texts.end());
+    EXPECT_EQ(std::adjacent_find(texts.begin(), texts.end()), texts.end()) << event.text;
+  }
+}
+
 }  // namespace
 }  // namespace asr_stream

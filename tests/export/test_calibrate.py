@@ -58,9 +58,13 @@ def test_it_writes_rows_and_leaves_the_rest(copied: Path, capsys: pytest.Capture
     [
         ([], "nothing to write: give --language"),
         (["--language", "German"], "language is 'German', it must be a BCP 47 code such as 'en' or 'de-CH', or empty"),
-        (["--lm-weights", "0.5,0.5"], "lm_weights must be 4 finite numbers (lm_weight, lm_word_bonus, "),
+        (["--lm-weights", "0.5,0.5"], "lm_weights must be 4 numbers in [-1000, 1000] (lm_weight, lm_word_bonus, "),
         (["--lm-weights", "50,0,0,0"], "lm_weights: lm_weight must be in [0, 10]"),
-        (["--confidence-with-lm", "nan,1,1"], "confidence_with_lm must be 3 finite numbers (bias, least, mean), got 3"),
+        (
+            ["--confidence-with-lm", "nan,1,1"],
+            "confidence_with_lm must be 3 numbers in [-1000, 1000] (bias, least, mean)",
+        ),
+        (["--confidence-with-lm", "1,1e308,1"], "confidence_with_lm must be 3 numbers in [-1000, 1000] (bias, least, "),
     ],
 )
 def test_what_cannot_be_written_is_named(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import math
 import random
@@ -149,6 +150,11 @@ def test_any_damaged_byte_is_refused_or_harmless() -> None:
             continue
         assert all(map(math.isfinite, lm.log_probs([*WORDS, "NEVER", *WORDS[::-1]])))
     assert 500 < refused < 3000
+    for at in range(0, len(data) - 4):  # a huge number, wherever the file has one
+        broken = data.copy()
+        broken[at : at + 4] = np.frombuffer(np.float32(3e38).tobytes(), np.uint8)
+        with contextlib.suppress(ValueError):
+            assert all(map(math.isfinite, NgramLm(broken).log_probs([*WORDS, "NEVER", *WORDS[::-1]]))), at
 
 
 # ---- training ----

@@ -118,6 +118,8 @@ def test_a_missing_key_is_named(key: str) -> None:
         ("quantization", "int3"),
         ("rescore_ctc_weight", "1.5"),
         ("default_left_context", "-1"),
+        ("default_left_context", "513"),
+        ("default_chunk_size", "129"),
     ],
 )
 def test_a_damaged_key_is_named(key: str, value: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -146,6 +147,21 @@ def test_the_end_costs_no_more_than_a_pause() -> None:
     assert found == ["AB"]  # -3.5 against -1
     found, _ = finals(stream(lm_metadata()), AB, lambda text: {"| ABB|": -40.0, "| AB": -9.0}.get(text, -1.0))
     assert found == ["ABB"]
+
+
+def test_impossible_pieces_leave_a_finite_confidence() -> None:
+    core = stream(lm_metadata())
+    core.accept(sound(AB))
+    core.finish()
+    while (work := core.work()) is not None:
+        if isinstance(work, _core.PieceTree):
+            core.lm_scored([-math.inf] * len(work.pieces))
+        else:
+            assert isinstance(work, _core.EncoderStep)
+            letters, phones = network(work.features)
+            core.stepped(letters, np.zeros((len(letters), 2), np.float32), phones)
+    (words,) = [words for type, text, start, end, words, *_ in core.take_events() if type == "final"]
+    assert words and all(0 < word[3] < 1 for word in words)
 
 
 @pytest.mark.parametrize(("value", "lacking"), [(-1.0, 1), (float("nan"), 0), (0.5, 0)])

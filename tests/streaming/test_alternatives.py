@@ -43,6 +43,14 @@ def test_alternatives_leave_the_final_as_it_is(doubtful: np.ndarray, options: di
     assert len(several[0].to_dict()["alternatives"]) == len(several[0].alternatives)
 
 
+def test_alternatives_differ_from_the_final_and_each_other(doubtful: np.ndarray) -> None:
+    for options in ({"lm": None, "search": "beam"}, {"phrases": ["the birch canoe", "slid", "on the smooth planks"]}):
+        for each in finals(Recognizer(max_alternatives=5, text="plain", **options), doubtful):
+            shown = [each.text, *(other.text for other in each.alternatives)]
+            assert "" not in shown and len(set(shown)) == len(shown)
+            assert all(0 < word.confidence < 1 for other in each.alternatives for word in other.words)
+
+
 def test_alternatives_are_masked_and_written_like_the_text(doubtful: np.ndarray) -> None:
     recognizer = Recognizer(max_alternatives=20)
     words = {word.word for each in finals(recognizer, doubtful) for other in each.alternatives for word in other.words}

@@ -22,9 +22,9 @@
  *
  * Threads. An asr_model is immutable: any number of threads and streams share it, and it may be freed before its
  * streams. An asr_stream is used by one thread at a time, any thread: a second one is refused with ASR_BUSY. Free a
- * stream only when no call uses it. The library never waits and starts no threads, except those of ONNX Runtime if
+ * stream only when no call uses it. Only asr_stream_new and asr_stream_change wait for another thread, if it builds the
+ * same lexicon at this moment. The library starts no threads, except those of ONNX Runtime if
  * asr_model_options.num_threads is not 1; all work is done within accept, gap, end_utterance, change and finish.
- *
  *
  * Failures. The library never exits, prints, or throws an exception: every failure is returned as a status, with one
  * sentence about it. A refused call changes nothing. Damaged files and any arguments except invalid pointers are safe.
@@ -52,7 +52,7 @@
  *
  * docs/reference/c_limits.md lists what is refused or cut, and how to check first.
  *
- * ONNX Runtime (1.5 or newer) is loaded with the first model: from asr_model_options.onnxruntime_path, else from the
+ * ONNX Runtime (1.18 or newer for the bundled files) is loaded with the first model: from asr_model_options.onnxruntime_path, else from the
  * file named by the environment variable ASR_STREAM_ONNXRUNTIME, else under its usual name (libonnxruntime.so.1,
  * libonnxruntime.so, libonnxruntime.dylib, onnxruntime.dll).
  */
@@ -144,8 +144,8 @@ typedef struct asr_assets {
   const char *phrases;  /* a grammar that replaces free speech, one phrase per line: other speech becomes "[unk]"; no
                            language model or hotwords are used; NULL: free speech */
   const char *mask;     /* words and phrases to show as stars, one per line; NULL: none */
-  int32_t use_lm;       /* 1: the model's language model, if it has one; 0: none (required for greedy search); default 1
-  */ int32_t reserved;     /* 0 */
+  int32_t use_lm;       /* 1: the model's language model, if it has one; 0: none (required for greedy search); default 1 */
+  int32_t reserved;     /* 0 */
   const char *replace;      /* replacements of words, one per line, as "my address -> 12 Main Street"; NULL: none */
   const char *command_list; /* your own spoken commands, one per line, as "next item -> new line"; turns on
                                asr_options.commands; NULL: none */
@@ -189,7 +189,8 @@ ASR_API asr_status asr_stream_new(const asr_model *model, int32_t sample_rate, c
 ASR_API void asr_stream_free(asr_stream *stream);
 
 /* Continues with num_samples samples: f32 in [-1, 1], i16 in [-32768, 32767]. Samples that are not finite count as
- * silence; an ERROR event reports them, once until the next gap. */
+ * silence; an ERROR event reports them, once until the next gap, end of an utterance
+ * by the app, or change of options. */
 ASR_API asr_status asr_stream_accept_f32(asr_stream *stream, const float *samples, size_t num_samples);
 ASR_API asr_status asr_stream_accept_i16(asr_stream *stream, const int16_t *samples, size_t num_samples);
 

@@ -71,7 +71,8 @@ struct Event {
   double end_s;
   std::vector<Word> words;
   std::size_t num_stable;
-  std::string endpoint;  // "" if it is not a FINAL
+  std::size_t num_taken_back;  // earlier FINALs that it takes back ("scratch that")
+  std::string endpoint;        // "" if it is not a FINAL
   std::string raw;       // as recognized
   std::vector<Word> raw_words;
   std::vector<Alternative> alternatives;
@@ -113,7 +114,7 @@ class Model {
   std::shared_ptr<const asr_model> model_;
 };
 
-// Used by one thread at a time. Every call may throw Error.
+// Used by one thread at a time. Every call that returns no event may throw Error.
 class Stream {
  public:
   explicit Stream(const Model& model, const Options& options = {}, const Assets& assets = {},
@@ -139,7 +140,7 @@ class Stream {
   std::optional<Event> next_event() {
     const asr_event* event = asr_stream_next_event(get());
     if (!event) return std::nullopt;
-    Event copy{event->type, event->text, event->start_s, event->end_s, {}, event->num_stable,
+    Event copy{event->type, event->text, event->start_s, event->end_s, {}, event->num_stable, event->num_taken_back,
                event->endpoint ? event->endpoint : "", event->raw, {}, {}};
     const auto add = [](std::vector<Word>& words, const asr_word* from, std::size_t count) {
       for (std::size_t i = 0; i < count; ++i) {
