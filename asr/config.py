@@ -7,8 +7,10 @@ Durations of audio are in seconds (`_s`), chunks in encoder frames of 40 ms.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
+import math
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -225,8 +227,7 @@ class LossConfig:
     ctc_weight: float = 0.3
     """Loss = ctc_weight * CTC + (1 - ctc_weight) * cross-entropy of the decoder."""
     intermediate_ctc_weight: float = 0.3
-    """Share of intermediate layers in the CTC loss (Lee and Watanabe 2021): those of `model.condition_layers`, or the
-    middle one."""
+    """Share of `model.condition_layers`, or of the middle layer, in the CTC loss (Lee and Watanabe 2021)."""
     phone_weight: float = 0.5
     """Share of the phone head in the loss, if `data.lexicon` is set."""
     denominator_weight: float = 0.0
@@ -274,8 +275,7 @@ class TrainConfig:
     seed: int = 1
     max_steps: int = 50_000
     batches_per_step: int = 0
-    """Batches per optimizer step, distributed evenly over the processes; 0: one per process. The same number gives the
-    same training on one device and on eight."""
+    """Batches per optimizer step over all processes; 0: one per process. Equal numbers give equal training anywhere."""
     valid_every: int = 1000
     patience: int = 0
     """Training ends after this many validations without improvement; 0: never before `max_steps`."""
@@ -346,6 +346,7 @@ def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
     if not path.is_file():
         names = ", ".join(sorted(p.stem for p in RECIPES.glob("*.yaml")))
         raise ConfigError(f"no configuration file {str(source)!r}, and no bundled recipe of that name ({names})")
+    what = f"{path} is not a YAML file"
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
         if not isinstance(values, dict):
@@ -354,9 +355,10 @@ def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
             key, separator, text = override.partition("=")
             if not separator or not key:
                 raise ConfigError(f"{override!r} is not an override: write section.key=value")
+            what = f"the value of {override!r} is not YAML"
             _set(values, key.split("."), yaml.safe_load(text) if text else "", key)  # empty: no text, not None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(f"{path} is not a YAML file: {error}") from error
+        raise ConfigError(f"{what}: {error}") from error
     return from_dict(Config, values)
 
 
@@ -388,13 +390,11 @@ def _convert(name: str, value: Any, hint: Any) -> Any:
         if len(items) != len(args):
             raise ConfigError(f"{name} = {value!r} must be a list of {len(args)} values")
         return tuple(_convert(name, item, arg) for item, arg in zip(items, args, strict=True))
-    if hint is float and isinstance(value, str):
-        try:  # YAML 1.1 reads 1e-3 as a string
-            return float(value)
-        except ValueError:
-            pass
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+    if hint is float and isinstance(value, (int, str)) and not isinstance(value, bool):
+        with contextlib.suppress(ValueError, OverflowError):  # YAML 1.1 reads 1e-3 as a string
+            value = float(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ConfigError(f"{name} = {value!r} must be finite")
     if not isinstance(value, hint) or (hint is not bool and isinstance(value, bool)):
         raise ConfigError(f"{name} = {value!r} must be of type {hint.__name__}, not {type(value).__name__}")
     return value

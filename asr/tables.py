@@ -13,7 +13,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 AUDIO_COLUMNS = ("path", "audio", "audio_path", "audio_filepath", "wav", "file", "filename")
 SPEAKER_COLUMNS = ("speaker", "speaker_id", "client_id")
@@ -108,21 +107,34 @@ def _delimited_rows(
     # In TSV a quote is an ordinary character: Common Voice and LibriSpeech-like lists have
     # sentences that begin with one.
     lines = (line.replace("\0", "\ufffd") for line in lines_of(table))
-    tsv: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE}
-    reader = csv.DictReader(lines, **(tsv if kind == "tsv" else {}))
-    try:
-        columns = [str(name).strip().lower() for name in reader.fieldnames or ()]
-        reader.fieldnames = columns
-        _check_columns(table, columns, needed)
-        for row in reader:
-            if None in row or None in row.values():
-                found = len(columns) + len(row.get(None) or ()) - list(row.values()).count(None)
-                name = f"{table.name}:{reader.line_num}"
-                yield Refusal(name, "", "malformed row", f"{found} fields, expected {len(columns)}")
-            else:
-                yield dict(row)
-    except csv.Error as error:
-        raise ValueError(f"{table}, line {reader.line_num}: {error}") from error
+    tsv = ((number, line.rstrip("\r\n").split("\t")) for number, line in enumerate(lines, 1))
+    columns: list[str] | None = None
+    for number, row in tsv if kind == "tsv" else _csv_rows(lines):
+        if isinstance(row, csv.Error):
+            if columns is None:
+                raise ValueError(f"{table}, line {number}: {row}") from row
+            yield Refusal(f"{table.name}:{number}", "", "malformed row", str(row))
+        elif columns is None:
+            columns = [name.strip().lower() for name in row]
+            _check_columns(table, columns, needed)
+        elif len(row) != len(columns) and row not in ([], [""]):
+            yield Refusal(f"{table.name}:{number}", "", "malformed row", f"{len(row)} fields, expected {len(columns)}")
+        elif row not in ([], [""]):
+            yield dict(zip(columns, row, strict=True))
+    if columns is None:
+        _check_columns(table, [], needed)
+
+
+def _csv_rows(lines: Iterator[str]) -> Iterator[tuple[int, list[str] | csv.Error]]:
+    """Line numbers and fields, or the error of a line: the reader goes on with the next one."""
+    reader = csv.reader(lines)
+    while True:
+        try:
+            yield reader.line_num, next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield reader.line_num, error
 
 
 def _json_rows(table: Path, needed: Mapping[str, tuple[str, ...]]) -> Iterator[dict[str, object] | Refusal]:
@@ -176,5 +188,5 @@ def _number(value: object) -> float | None:
         return None
     try:
         return float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return math.nan

@@ -19,6 +19,7 @@ from rich.console import Console
 from asr.data.cuts import evenly_spread, load_cuts
 from asr.evaluation.wer import WordErrors
 from asr.export.adapt import SHARE, learn, mixture, phone_errors, split, word_errors
+from asr.lm.packed import load_lm
 from asr.training.checkpoint import load_pretrained
 from asr.training.pretrained import Pretrained
 
@@ -37,7 +38,7 @@ def errors(weights: Pretrained, cuts: list[Any], folder: Path, words: bool) -> W
     if not words:
         return phone_errors(weights, cuts)
     weights.save(folder / "measured.safetensors")
-    return word_errors(str(folder / "measured.safetensors"), cuts, "bundled")
+    return word_errors(str(folder / "measured.safetensors"), cuts, load_lm("bundled"))
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 from collections import Counter
@@ -51,7 +52,7 @@ Utterance = tuple[str, float, float]
 
 
 def resident_mb(process: int | str = "self") -> float:
-    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * 4096 / 1e6
+    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def repetition(sample: np.ndarray) -> np.ndarray:

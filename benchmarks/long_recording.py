@@ -215,7 +215,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10.0, help="of the recording (default 10)")
     parser.add_argument("--noise", type=Path, metavar="DIR", help="recordings of noise (default: colored noise)")
     parser.add_argument("--seed", type=int, default=0, help="of the order, the pauses and the noise (default 0)")
-    parser.add_argument("--keep", type=Path, metavar="WAV", help="keep the recording as WAV, and its spans as WAV.json")
+    parser.add_argument("--keep", type=Path, metavar="WAV", help="keep the recording, and its finals as WAV.json")
     parser.add_argument("--num-worse", type=int, default=0, metavar="N", help="print utterances that have become worse")
     parser.add_argument("--json", action="store_true", help="print rows for programs")
     parser.add_argument("options", nargs="*", help="of asr-stream, after --: -- --chunk-ms 160")

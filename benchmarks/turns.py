@@ -1,6 +1,6 @@
 """Delays as voice agents measure them: python benchmarks/turns.py data/dev.jsonl.gz --num-utterances 40
 
-Each utterance is a turn, followed by 2.5 s of quiet noise. Times are from when a word was spoken, by the forced
+Each utterance is a turn, followed by 3 s of quiet noise. Times are from when a word was spoken, by the forced
 alignment of the transcript with the float32 model, to when its text was available, including computation and waiting:
 
 - final: time to the final segment, from the end of the last word to the last final: with the configured endpoint, and

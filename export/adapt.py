@@ -19,6 +19,7 @@ import torch
 from lhotse import CutSet
 from rich.console import Console
 
+from asr._core import NgramLm
 from asr.config import load_config
 from asr.data.cuts import load_cuts
 from asr.data.manifests import read_table
@@ -35,7 +36,7 @@ from asr.runtime.search import LmWeights
 from asr.tables import RECORDED, left_out
 from asr.training.average import average
 from asr.training.checkpoint import load_pretrained
-from asr.training.inputs import load_phones
+from asr.training.inputs import load_phones, normalizer_of
 from asr.training.pretrained import Pretrained
 from asr.training.train import Trainer
 from asr.training.validate import VALIDATION_CHUNKS, validate
@@ -54,10 +55,11 @@ def split(cuts: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     """Splits recordings into training and held-out ones. Raises ValueError if there are too few."""
     own = [cut for number, cut in enumerate(cuts, 1) if number % HELD_OUT]
     seconds = sum(cut.duration for cut in own)
-    if seconds < MIN_SECONDS:
+    if seconds < MIN_SECONDS or len(cuts) < HELD_OUT:
         raise ValueError(
-            f"{len(cuts)} recordings leave {seconds:.0f} s of training audio after holding out every {HELD_OUT}th; "
-            f"at least {MIN_SECONDS:g} s are needed: `asr record` reads five minutes of prompts with you"
+            f"{len(cuts)} recordings leave {seconds:.0f} s of training audio after holding out every {HELD_OUT}th; at "
+            f"least {HELD_OUT} recordings and {MIN_SECONDS:g} s are needed: `asr record` reads five minutes of prompts "
+            "with you"
         )
     return own, [cut for number, cut in enumerate(cuts, 1) if not number % HELD_OUT]
 
@@ -89,10 +91,10 @@ def phone_errors(pretrained: Pretrained, cuts: Sequence[Any]) -> WordErrors:
     return errors[VALIDATION_CHUNKS[1][0]]
 
 
-def word_errors(weights: str, cuts: Sequence[Any], lm: str) -> WordErrors:
+def word_errors(weights: str, cuts: Sequence[Any], lm: NgramLm) -> WordErrors:
     """Word errors at 640 ms after the first pass, with the n-grams of `lm`."""
     engine = open_engine(weights)
-    fusion = LmWeights(*engine.lm_weights).fusion(load_lm(lm), engine.tokens, phones=engine.phones)
+    fusion = LmWeights(*engine.lm_weights).fusion(lm, engine.tokens, phones=engine.phones)
     return evaluate(engine, cuts, "", [640], 2560, ["beam+lm"], fusion=fusion)[0].errors
 
 
@@ -131,9 +133,10 @@ def run(args: argparse.Namespace) -> int:
     console = Console()
     table = args.recordings / RECORDED if args.recordings.is_dir() else args.recordings
     start = load_pretrained(args.init)
+    lm = load_lm(args.lm)
     with TemporaryDirectory(prefix="asr-adapt-") as name:
         folder = Path(name)
-        result = prepare(read_table(table), folder, "recordings", PrepareOptions(num_jobs=1))
+        result = prepare(read_table(table), folder, "recordings", PrepareOptions(normalizer_of(start.tokenizer)))
         for refusal in result.refusals:
             console.print(*left_out([refusal]), markup=False, soft_wrap=True)
         sets = split(list(CutSet.from_jsonl_lazy(result.manifest)))  # paths of features stay relative to the folder
@@ -147,7 +150,7 @@ def run(args: argparse.Namespace) -> int:
         cuts = list(load_cuts(held_out))
         console.print(f"comparing both models on {len(cuts)} held-out recordings ...")
         phones = [phone_errors(weights, cuts).rate for weights in (start, adapted)]
-        words = [word_errors(str(path), cuts, args.lm).rate for path in (args.init, folder / "adapted.safetensors")]
+        words = [word_errors(str(path), cuts, lm).rate for path in (args.init, folder / "adapted.safetensors")]
     console.print(f"writing {args.output} ...", markup=False)
     export_model(adapted, args.output, int8=True, language=language)
     unit = "phone" if start.phones else "word"

@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="K",
         help="average the weights of the run's newest K checkpoints; default: the best checkpoint's moving average",
     )
-    parser.add_argument("--int8", action="store_true", help="8-bit weights: a quarter of the size, faster on CPUs")
+    parser.add_argument("--int8", action="store_true", help="8-bit weights: half of the size, faster on CPUs")
     parser.add_argument(
         "--chunk-ms",
         default="640",
@@ -224,6 +224,7 @@ def _run_weights(args: argparse.Namespace, pretrained: Pretrained, source: str) 
 
 def _run_sherpa(args: argparse.Namespace, pretrained: Pretrained, source: str, chunk_sizes: list[int]) -> int:
     model = pretrained.model()
+    left_context = _frames("--left-context-ms", args.left_context_ms, 1)
     words = None if args.lm is None else _decoding_graph(args, model.config.phones)
     _report_stage(f"tracing {len(chunk_sizes)} graphs and comparing each with PyTorch")
     files = export_sherpa(
@@ -232,7 +233,7 @@ def _run_sherpa(args: argparse.Namespace, pretrained: Pretrained, source: str, c
         args.output,
         int8=args.int8,
         chunk_sizes=chunk_sizes,
-        left_context=_frames("--left-context-ms", args.left_context_ms, 1),
+        left_context=left_context,
         license=args.license or pretrained.license,
         words=words,
     )

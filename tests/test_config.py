@@ -41,8 +41,10 @@ def test_overrides_take_the_type_of_the_field() -> None:
         ("model=3", "must be a mapping"),
         ("model.dim.x=3", "not a section"),
         ("nonsense", "write section.key=value"),
-        ("optim.lr=[1", "not a YAML"),
-        ("optim.lr=" + 5000 * "[", "not a YAML"),
+        ("optim.lr=[1", r"the value of 'optim\.lr=\[1' is not YAML"),
+        ("optim.lr=" + 5000 * "[", "is not YAML"),
+        ("data.max_batch_s=.inf", r"data\.max_batch_s = inf must be finite"),
+        ("optim.lr=" + 400 * "9", "must be of type float"),
     ],
 )
 def test_errors_name_value_and_range(override: str, message: str) -> None:

@@ -156,7 +156,8 @@ class BatchSampler(Sampler):
             and _hash(f"{seed} {position.epoch} {cut.id}") < share * 2**32
         )
         if not len(epoch_cuts):
-            raise ValueError(f"no utterance of at most {longest} s for epoch {position.epoch}: raise data.curriculum_s")
+            remedy = "raise data.curriculum_s" if warming_up else "raise the shares after * in data.train"
+            raise ValueError(f"no utterance of at most {longest} s for epoch {position.epoch}: {remedy}")
         longest = max(cut.duration for cut in epoch_cuts)
         # From all of the data: lhotse samples the beginning, where a manifest may have one kind of speech.
         bins = estimate_duration_buckets(epoch_cuts, max(2, min(config.num_buckets, len(epoch_cuts) // 100)))

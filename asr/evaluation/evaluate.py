@@ -22,7 +22,7 @@ from asr.evaluation.engine import Encoded, Engine, open_engine
 from asr.evaluation.plots import plot_wer
 from asr.evaluation.wer import WordErrors, count_errors
 from asr.features import ENCODER_FRAME_MS
-from asr.files import require_folder
+from asr.files import replacing, require_folder
 from asr.lm.packed import load_lm
 from asr.options import flag
 from asr.runtime.joint_search import JOINT_CTC_WEIGHT
@@ -102,7 +102,8 @@ def evaluate(
             readable, matrices, unreadable = read_all(batch)
             features = [matrix.numpy() for matrix in matrices]
             started = engine.seconds()
-            encoded = engine.encode(features, (chunk_ms or 0) // ENCODER_FRAME_MS, left_context_ms // ENCODER_FRAME_MS)
+            frames = (chunk_ms or 0) // ENCODER_FRAME_MS, left_context_ms // ENCODER_FRAME_MS
+            encoded = engine.encode(features, *frames) if features else []
             encoder_s = engine.seconds() - started
             for result in rows:
                 result.encoder_s += encoder_s
@@ -215,7 +216,8 @@ def write_hypotheses(results: Sequence[Result], path: Path) -> None:
         for r in results
         for row in r.hypotheses
     ]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with replacing(path) as part:
+        part.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -315,7 +317,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         report = {"model": str(args.model), "left_context_ms": args.left_context_ms, "beam_size": args.beam_size}
         report["results"] = [result.to_dict() for result in results]
-        args.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        with replacing(args.json) as part:
+            part.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     if args.hypotheses:
         write_hypotheses(results, args.hypotheses)
     if args.plot:

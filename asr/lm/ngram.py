@@ -45,7 +45,7 @@ class Model:
 
 def lines(path: Path) -> Iterator[str]:
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open(encoding="utf-8-sig") as file:
             yield from file
     except UnicodeDecodeError as error:
         raise LmError(f"{path} is not UTF-8 text: {error}") from error

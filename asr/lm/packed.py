@@ -108,17 +108,17 @@ def read_arpa(lines: Iterator[str]) -> tuple[list[str], list[Ngrams]]:
     for order, count in enumerate(_read_counts(lines), 1):
         _expect(lines, f"\\{order}-grams:")
         rows: list[list[str]] = []
-        numbers = np.zeros((count, 2), np.float32)
-        for index in range(count):
+        pairs: list[tuple[float, float]] = []
+        for _ in range(count):
             fields = (line := next(lines, "")).split()
             if not order + 1 <= len(fields) <= order + 2:
                 raise LmError(f"{line.strip()!r} is not a log10 probability, {order} words and a back-off weight")
             try:
-                numbers[index, 0] = float(fields[0])
-                numbers[index, 1] = float(fields[order + 1]) if len(fields) > order + 1 else 0.0
+                pairs.append((float(fields[0]), float(fields[order + 1]) if len(fields) > order + 1 else 0.0))
             except ValueError:
                 raise LmError(f"{line.strip()!r} does not begin and end with numbers") from None
             rows.append(fields[1 : order + 1])
+        numbers = np.array(pairs, np.float32).reshape(-1, 2)
         if not np.isfinite(numbers).all():
             raise LmError(f"a number among the {order}-grams is not finite")
         if order == 1:

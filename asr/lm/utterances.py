@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -19,7 +20,8 @@ PAUSE_PROBABILITY = 0.08
 MAX_WORDS = 60
 """Maximum words of an utterance, about 20 s of speech."""
 
-_WORD = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*'?|[0-9]|[.,;:!?]|--")
+_WORD = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*'?|[.,;:!?]|--")
+_OTHER = re.compile(r"[^\W_A-Za-z]")
 _ABBREVIATIONS = {"MR": "MISTER", "MRS": "MISSUS", "DR": "DOCTOR", "ST": "SAINT"}
 """Abbreviations as transcripts spell them; others are not changed."""
 
@@ -31,7 +33,7 @@ def read_spellings(paths: Iterable[Path]) -> dict[tuple[str, ...], tuple[str, ..
     """Reads tables of two tab-separated columns, FROM and TO: "COLOUR" and "COLOR", or "TO DAY" and "TODAY"."""
     spellings: dict[tuple[str, ...], tuple[str, ...]] = {}
     for path in paths:
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
             columns = [tuple(column.upper().split()) for column in line.split("\t")]
             if len(columns) != 2 or not all(columns):
                 raise LmError(f"{path}, line {number}: {line!r} must be two columns separated by a tab")
@@ -42,15 +44,17 @@ def read_spellings(paths: Iterable[Path]) -> dict[tuple[str, ...], tuple[str, ..
 def utterances(lines: Iterable[str], spellings: Spellings, seed: int = 0) -> Iterator[str]:
     """The utterances of `lines`, the cased sentences of a text in order; "" for sentences that are left out.
 
-    Sentences with digits are left out, because their spoken form is unknown.
-
+    Accents are removed. Sentences with digits are left out, because their spoken form is unknown, and those with other
+    letters.
     """
     draw = random.Random(seed)
     longest = max(map(len, spellings), default=0)
     begun: list[str] = []
     for line in lines:
-        tokens = _WORD.findall(line.replace("’", "'"))
-        if any(token.isdigit() for token in tokens) or not tokens:
+        letters = (c for c in unicodedata.normalize("NFKD", line) if not unicodedata.combining(c))
+        plain = "".join(letters).replace("’", "'")
+        tokens = _WORD.findall(plain)
+        if not tokens or _OTHER.search(plain):
             if begun:
                 yield " ".join(_respelled(begun, spellings, longest))
             begun = []

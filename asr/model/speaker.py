@@ -51,7 +51,8 @@ class SpeakerMean(nn.Module):
         Args:
             x: (..., T, 80) float32, normalized features.
             num_valid: (...) int64, frames from the chunk's start to the end of the utterance: may be negative or above
-        T. Returns:
+                T.
+        Returns:
             (..., 81) float32: for each bin the sum of weight times feature; last, the sum of the weights.
         """
         level = x.mean(-1)

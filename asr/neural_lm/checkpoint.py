@@ -70,7 +70,7 @@ class NeuralLmCheckpoint:
             raise
         except Exception as error:  # of protobuf, of a name that is missing, of a shape
             reason = str(error).splitlines()[0]
-            raise CheckpointError(f"{path} is not a neural language model in int8 of asr export: {reason}") from error
+            raise CheckpointError(f"{path} is not a neural language model of asr export: {reason}") from error
         return checkpoint
 
     @staticmethod

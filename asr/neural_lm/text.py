@@ -34,7 +34,7 @@ class Text:
 
 
 def learn_pieces(paths: Iterable[Path], num_pieces: int) -> Tokenizer:
-    """Learns WordPiece units that can spell any of the words, greedily with the longest piece first."""
+    """Learns WordPiece units, of which the longest fits first. They can spell every word that occurs more than once."""
     counts: Counter[str] = Counter()
     for path in paths:
         for line in islice(lines(path), PIECES_FROM):
@@ -75,7 +75,7 @@ def read(path: Path, weight: float, tokenizer: Tokenizer) -> Text:
         if len(pieces) > 2:
             parts[number % HELD_OUT_EVERY < HELD_OUT_LINES].append(pieces)
     if not parts[0]:
-        raise LmError(f"there is no word in {path}")
+        raise LmError(f"{path} has no word after its first {HELD_OUT_LINES} lines, which are held out")
     stream, held_out = (np.frombuffer(b"".join(each), np.uint16) for each in parts)
     return Text(path.name, weight, stream, np.flatnonzero(stream == SOS_EOS_ID), held_out)
 

@@ -146,9 +146,8 @@ def _score(model: NeuralLm, texts: Sequence[Text], step: int, on_scores: Callabl
 
 
 @torch.no_grad()
-def perplexity(model: NeuralLm, pieces: np.ndarray, length: int = 256, begins_word: np.ndarray | None = None) -> float:
-    """Perplexity per piece of utterances (num_pieces,), in parts of `length`. With begins_word, (num_pieces of the
-    vocabulary,) bool, which tells the pieces that begin a word: per word and utterance end."""
+def perplexity(model: NeuralLm, pieces: np.ndarray, length: int = 256) -> float:
+    """Perplexity per piece of utterances (num_pieces,), in parts of `length`."""
     total, count = 0.0, 0
     device = model.embedding.weight.device
     depth, mask = (each.to(device) for each in causal(length))
@@ -159,5 +158,5 @@ def perplexity(model: NeuralLm, pieces: np.ndarray, length: int = 256, begins_wo
         logits = model(stretch[:, :-1], depth[:size], mask[:, :size, :size])
         target = stretch[0, 1:]
         total += float(F.cross_entropy(logits[0].float(), target, reduction="sum"))
-        count += size if begins_word is None else int(torch.from_numpy(begins_word)[target.cpu()].sum())
+        count += size
     return math.exp(total / max(count, 1))

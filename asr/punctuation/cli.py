@@ -156,7 +156,7 @@ def _held_out(path: Path) -> Corpus:
 
 
 def _num_words(args: argparse.Namespace) -> int:
-    _require(args.words > 0, f"--words {args.words} must be above 0")
+    _require(0 < args.words < 1e6, f"--words {args.words} must be above 0 and below 1e6")
     return max(1, round(args.words * 1e6))
 
 

@@ -116,6 +116,7 @@ def train(
             checkpoint().save(path)
             raise
     saved = checkpoint()
+    saved.save(path)  # the training must not be lost if `tune` is interrupted
     if held_out:
         saved.none_offset = tune(saved.model(), [text for _, text in held_out])
     saved.save(path)

@@ -21,7 +21,8 @@ from asr.lexicon.phones import PhoneTokenizer
 from asr.lm.packed import load_lm
 from asr.model.denominator import Denominator
 from asr.tables import Refusal
-from asr.tokenizer import Tokenizer
+from asr.text import WORD_BOUNDARY, TextNormalizer
+from asr.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 CMVN_UTTERANCES = 2000
 NUM_NAMED = 10
@@ -43,6 +44,15 @@ def check_letters(tokenizer: Tokenizer, texts: Iterable[str]) -> None:
             "Prepare the text with the model's letters (`asr prepare` has --upper, --lower and --alphabet), start "
             "a new run from it with train.new_units=true, which adds them, or train from scratch with train.init="
         )
+
+
+def normalizer_of(tokenizer: Tokenizer) -> TextNormalizer:
+    """Writes transcripts in the letters of a model, and refuses those with others."""
+    letters = set("".join(tokenizer.tokens[len(SPECIAL_TOKENS) :])) - {WORD_BOUNDARY}
+    text = "".join(sorted(letters))
+    case = "upper" if text == text.upper() else "lower" if text == text.lower() else "keep"
+    # A hyphen in the middle would mean a range.
+    return TextNormalizer(case, "".join(sorted(letters - {"-"})) + "-" * ("-" in letters))
 
 
 def absent_letters(tokenizer: Tokenizer) -> str:

@@ -342,7 +342,7 @@ def dry_run(config: Config, name: str, device: str, console: Console) -> None:
 
 
 def _rounded(value: float, digits: int) -> str:
-    """Of a small training not 0, which it never is."""
+    """With `digits` decimals; a smaller value is "<0.01", never 0."""
     least = 10.0**-digits
     return f"<{least:.{digits}f}" if value < least else f"{value:.{digits}f}"
 

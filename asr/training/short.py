@@ -19,8 +19,9 @@ class TrainOptions:
     steps: int
     """Steps of the whole training, over all its sessions; its schedule ends there."""
     rows: int
+    """Rows of a batch."""
     length: int
-    """Units per row of a batch: word pieces, or words and the special units around them."""
+    """Units per row: word pieces, or words and the special units around them."""
     lr: float
     save_every: int
     """Steps between checkpoints and held-out scores."""

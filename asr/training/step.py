@@ -67,7 +67,7 @@ class Learner:
     def __call__(self, batches: Sequence[Batch], step: int, lr: float | None = None) -> tuple[StepStats, float]:
         """Takes step number `step`, from 1. Returns its measurements, on the device, and the learning rate.
 
-        lr: the rate; by default that of the schedule of `config`. A step with a non-finite gradient changes nothing.
+        lr: the rate; by default that of the schedule of `config`. A step with a non-finite gradient changes no weight.
         """
         config = self.config
         chunks = [draw_chunk(config.chunk, f"{config.train.seed} {step} {view}") for view in range(num_views(config))]

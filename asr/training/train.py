@@ -137,10 +137,10 @@ class Trainer:
             ) as progress:
                 while self.step < config.max_steps and not self._stop and not self._stalled:
                     self._run_epoch(progress)
+            self.save()
         finally:
             for number, handler in previous_handlers.items():
                 signal.signal(number, handler)
-        self.save()
         if self._stalled:
             self.print(f"no improvement in {config.patience} validations: done; the best weights are in best.pt")
         return not self._stop
@@ -233,7 +233,10 @@ class Trainer:
             raise ValueError(
                 f"{self.folder} was trained with optim.kind={kind}: keep it, or start a new run with train.init"
             )
+        chosen = [{k: v for k, v in group.items() if k != "params"} for group in self.optimizer.param_groups]
         self.optimizer.load_state_dict(state["optimizer"])
+        for group, values in zip(self.optimizer.param_groups, chosen, strict=True):
+            group.update(values)  # of this configuration, as weight decay
         self.step, self.audio_hours, self.history = state["step"], state["audio_hours"], state["history"]
         self.position = Position(state["epoch"], state["batch"])
         self.print(f"resuming at step {self.step}, {self.audio_hours:.1f} hours of audio seen")

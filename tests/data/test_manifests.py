@@ -69,6 +69,17 @@ def test_table_loses_only_rows_with_odd_bytes(tmp_path):
     assert read[1] == Utterance("b", tmp_path / "b.wav", "naïve")
 
 
+def test_rows_that_csv_cannot_parse_are_refused(tmp_path):
+    long = b"a" * 200000
+    for name, content, expected in (
+        ("t.tsv", b"path\ttext\na.wav\tone\rtwo\n\nb.wav\t" + long + b"\n", ["one\rtwo", long.decode()]),
+        ("t.csv", b"path,text\na.wav," + long + b"\n\nb.wav,two\n", ["malformed row", "two"]),
+    ):
+        (tmp_path / name).write_bytes(content)
+        read = list(read_table(tmp_path / name))
+        assert [r.reason if isinstance(r, Refusal) else r.text for r in read] == expected
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -81,7 +92,7 @@ def test_table_loses_only_rows_with_odd_bytes(tmp_path):
         ("t.tsv", b"", "it has none"),
         ("t.jsonl", b'{"path": "a"}\n', "no column for the text: .*it has path"),
         ("t.jsonl", b"nothing\n", "has no JSON object"),
-        ("t.csv", b'path,text\n"' + b"a" * 200000, "field larger than field limit"),
+        ("t.csv", b'"' + b"a" * 200000, "t.csv, line 1: field larger than field limit"),
         ("t.xlsx", b"PK", "none of .tsv, .csv, .jsonl"),
     ],
 )

@@ -187,7 +187,7 @@ def rewrite(manifest: Path, change: Callable[[dict[str, Any]], None]) -> None:
 
 
 def test_unreadable_features_are_left_out_and_named(
-    data: Path, tiny_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    data: Path, tiny_onnx: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     manifest = copied(data, tmp_path / "odd")
     rewrite(manifest, lambda row: row["features"].update(storage_key="99999999:75:80"))
@@ -199,8 +199,9 @@ def test_unreadable_features_are_left_out_and_named(
     said = " ".join(capsys.readouterr().err.split())
     assert "left out, unreadable features: 1 of 4 utterances of small: u1: features" in said
     (manifest.parent / "small.features").write_bytes(b"")
-    assert main(["evaluate", str(tiny_onnx), *arguments]) == 1
-    assert "no features can be read, 4 of 4 utterances" in capsys.readouterr().err
+    for model in (tiny_onnx, checkpoint):
+        assert main(["evaluate", str(model), *arguments]) == 1
+        assert "no features can be read, 4 of 4 utterances" in capsys.readouterr().err
 
 
 def test_a_damaged_manifest_is_one_clear_line(

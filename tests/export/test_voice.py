@@ -15,6 +15,7 @@ from asr.cli import main
 from asr.config import load_config
 from asr.export import adapt
 from asr.runtime.onnx_model import OnnxModel
+from asr.text import TextNormalizer
 from asr.training.checkpoint import load_pretrained
 from asr.training.train import Trainer
 
@@ -86,6 +87,19 @@ def test_half_a_minute_is_too_little(recordings: Path, tmp_path: Path, capsys: p
     assert not (tmp_path / "mine.onnx").exists()
 
 
+def test_three_recordings_hold_none_out(recordings: Path, start: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"3 recordings leave 75 s .* at least 4 recordings and 1 s are needed"):
+        adapt.split([SimpleNamespace(duration=25.0)] * 3)
+
+
+def test_texts_get_the_letters_of_the_model(recordings: Path, start: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {}
+    monkeypatch.setattr(adapt, "normalizer_of", lambda tokenizer: given.update(tokenizer=tokenizer) or TextNormalizer())
+    monkeypatch.setattr(adapt, "learn", lambda *_: False)
+    assert main(["adapt", str(recordings), "-o", "mine.onnx", "--init", start]) == 130
+    assert given["tokenizer"] == load_pretrained(start).tokenizer
+
+
 def test_interrupted_adaptation_writes_nothing(
     recordings: Path,
     start: str,
@@ -131,11 +145,16 @@ def test_the_advice_follows_the_measured_errors(
 
 @pytest.mark.parametrize(
     ("options", "refusal"),
-    [(["-o", "mine.bin"], "must end in .onnx"), (["-o", "mine.onnx", "--language", "?"], "BCP 47")],
+    [
+        (["-o", "mine.bin"], "must end in .onnx"),
+        (["-o", "mine.onnx", "--language", "?"], "BCP 47"),
+        (["-o", "mine.onnx", "--lm", "nowhere.lm"], "nowhere.lm cannot be read"),
+    ],
 )
 def test_bad_arguments_are_refused_before_the_work(
     options: list[str], refusal: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(adapt, "load_pretrained", lambda _: pytest.fail("work has begun"))
+    monkeypatch.setattr(adapt, "load_pretrained", lambda _: None)
+    monkeypatch.setattr(adapt, "read_table", lambda _: pytest.fail("work has begun"))
     assert main(["adapt", "recordings", *options]) == 1
     assert refusal in capsys.readouterr().err

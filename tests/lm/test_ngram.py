@@ -63,6 +63,11 @@ def test_vocabulary_has_the_most_frequent_words_then_alphabetical(tmp_path: Path
     assert vocabulary([tmp_path / "text.txt"], 3) == ["<s>", "</s>", "<unk>", "E", "B", "C"]
 
 
+def test_a_byte_order_mark_is_not_text(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_bytes(b"\xef\xbb\xbfHELLO WORLD\n")
+    assert vocabulary([tmp_path / "t.txt"], 10)[3:] == ["HELLO", "WORLD"]
+
+
 def test_perplexity_counts_known_words_and_sentence_ends(tmp_path: Path) -> None:
     """Katz's recursion over each sentence; an unknown word is part of a history but is not predicted."""
     words, whole = trained(tmp_path, random_text() + "A NEW WORD\n" * 3, 3)

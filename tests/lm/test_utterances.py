@@ -31,6 +31,11 @@ def test_a_sentence_with_digits_parts_the_text() -> None:
     assert not any("WAR" in utterance for utterance in found)
 
 
+def test_accents_are_removed_and_other_letters_refused() -> None:
+    assert " ".join(utterances(["The caf\u00e9 is na\u00efve."], {})).split() == "THE CAFE IS NAIVE".split()
+    assert list(utterances(["Stra\u00dfe and \u0413\u043e\u0434."], {})) == [""]
+
+
 def test_most_sentences_and_some_commas_end_an_utterance() -> None:
     found = list(utterances(["We went, slowly, home."] * 1000, {}))
     num_sentences_inside = sum(utterance.count("HOME WE") for utterance in found)

@@ -185,6 +185,17 @@ def test_a_damaged_graph_is_not_written(
     assert not list(tmp_path.iterdir())
 
 
+def test_interrupted_tuning_keeps_all_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> float:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("asr.punctuation.train.tune", interrupt)
+    options = dataclasses.replace(DEFAULTS, steps=3, rows=2, length=32)
+    with pytest.raises(KeyboardInterrupt):
+        train(prose(200, 0), [("held out", prose(20, 1))], tmp_path / "new.pt", options, SMALL)
+    assert PunctuationCheckpoint.load(tmp_path / "new.pt").step == 3
+
+
 def test_resuming_goes_on_where_it_stopped(tmp_path: Path) -> None:
     corpus = prose(200, 0)
     options = dataclasses.replace(DEFAULTS, steps=8, rows=2, length=32)

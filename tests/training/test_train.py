@@ -114,6 +114,21 @@ def test_resuming_with_another_optimizer_is_refused(arguments: list[str], capsys
     assert "optim.kind=muon" in capsys.readouterr().err
 
 
+def test_resuming_uses_the_new_weight_decay(arguments: list[str], tmp_path: Path) -> None:
+    assert main([*arguments, "train.max_steps=1", "optim.weight_decay=0.01"]) == 0
+    assert main([*arguments, "train.max_steps=2", "optim.weight_decay=0.5", "optim.betas=[0.8,0.9]", "--resume"]) == 0
+    saved = Checkpoint.load(checkpoint_path(tmp_path / "run", 2)).training["optimizer"]
+    assert {group["weight_decay"] for group in saved["param_groups"]} == {0.0, 0.5}
+    assert all(tuple(group["betas"]) == (0.8, 0.9) for group in saved["param_groups"])
+
+
+def test_a_second_interruption_cannot_end_the_saving(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    handlers = []
+    monkeypatch.setattr(Trainer, "save", lambda self: handlers.append(signal.getsignal(signal.SIGINT)))
+    assert main([*arguments, "train.max_steps=1"]) == 0
+    assert handlers and signal.default_int_handler not in handlers
+
+
 KILLED_ONCE_IN_STEP_7 = """
 import os, signal, sys
 from pathlib import Path

@@ -19,10 +19,11 @@ from asr.features import LOG_FLOOR, fbank
 from asr.model.model import AsrModel
 from asr.tokenizer import SPECIAL_TOKENS, Tokenizer
 from asr.training.gpu.plans import ALONE, MAX_FRAMES, NOTHING, WITH_SPEECH, Plan, epoch_plans
-from asr.training.gpu.recordings import ROOM_TAPS, Noise, Speech, normalizer_of, read_rooms, read_speech
+from asr.training.gpu.recordings import ROOM_TAPS, Noise, Speech, read_rooms, read_speech
 from asr.training.gpu.train import Batches, Options, configured, rate
 from asr.training.gpu.views import BatchFbank, Views
 from asr.training.gpu.waves import Waves, telephone
+from asr.training.inputs import normalizer_of
 from asr.training.pretrained import Pretrained
 from asr.training.short import TrainBar
 
@@ -128,6 +129,18 @@ def test_interruption_saves_the_average(
     saved = Pretrained.load(tmp_path / "new.safetensors")
     assert saved.training["steps"] == 6 and saved.config.train.max_steps == 1
     assert not torch.equal(saved.weights["ctc.bias"], Pretrained.load(data / "start.safetensors").weights["ctc.bias"])
+
+
+def test_interruption_before_training_keeps_former_weights(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    (tmp_path / "new.safetensors").write_bytes(b"former")
+    monkeypatch.setattr("asr.training.gpu.train._ahead", interrupt)
+    assert main([*command, "--minutes=60"]) == 130
+    assert (tmp_path / "new.safetensors").read_bytes() == b"former"
 
 
 @pytest.mark.parametrize(

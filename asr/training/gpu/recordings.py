@@ -18,8 +18,8 @@ from asr.data.transforms import arrival, colored_noise, power, read_sound, simul
 from asr.data.utterance import num_ctc_frames
 from asr.features import SAMPLE_RATE, SUBSAMPLING, num_frames
 from asr.tables import Refusal
-from asr.text import WORD_BOUNDARY, TextNormalizer
-from asr.tokenizer import SPECIAL_TOKENS, Tokenizer
+from asr.tokenizer import Tokenizer
+from asr.training.inputs import normalizer_of
 
 MIN_S, MAX_S = 0.3, 20.0
 """Shortest and longest recordings of speech, in seconds."""
@@ -76,24 +76,14 @@ class Noise:
         return np.cumsum(self.lengths) - self.lengths
 
 
-def normalizer_of(tokenizer: Tokenizer) -> TextNormalizer:
-    """Writes transcripts in the letters of a model, and refuses those with others."""
-    letters = set("".join(tokenizer.tokens[len(SPECIAL_TOKENS) :])) - {WORD_BOUNDARY}
-    text = "".join(sorted(letters))
-    case = "upper" if text == text.upper() else "lower" if text == text.lower() else "keep"
-    # A hyphen in the middle would mean a range.
-    return TextNormalizer(case, "".join(sorted(letters - {"-"})) + "-" * ("-" in letters))
-
-
 def read_speech(
     tables: Iterable[tuple[str, float]],
     tokenizer: Tokenizer,
     num_jobs: int,
-    on_progress: Callable[[], object] = lambda: None,
 ) -> Speech:
     """The utterances of tables of `asr prepare manifest`, each with its share of utterances in an epoch.
 
-    on_progress: called for every recording. Raises ValueError if a table or all of its recordings cannot be used.
+    Raises ValueError if a table or all of its recordings cannot be used.
     """
     normalizer = normalizer_of(tokenizer)
     waves: list[np.ndarray] = []
@@ -108,7 +98,6 @@ def read_speech(
         utterances = [row for row in rows if isinstance(row, Utterance)]
         before = len(texts)
         for utterance, wave in zip(utterances, _map(_decode, utterances, num_jobs), strict=True):
-            on_progress()
             if isinstance(wave, Refusal):
                 refusals.append(wave)
                 continue

@@ -232,6 +232,8 @@ def train(
         check()
         completed = True
     except KeyboardInterrupt:
+        if not step:
+            raise  # a former result in `path` stays as it is
         completed = False
     except torch.OutOfMemoryError as error:
         raise ValueError(
