@@ -65,7 +65,7 @@ EXAMPLES = """examples:
   asr neural-lm utterances.txt -o lm.pt
   asr lexicon train cmudict -o g2p.model
   asr text train books.txt podcasts.txt -o punctuation.pt
-  asr export runs/tiny -o model.onnx --int8
+  asr export runs/tiny -o model.onnx --int8 --language en
   asr calibrate model.onnx --language en
   asr inspect model.onnx
 """

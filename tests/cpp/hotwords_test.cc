@@ -300,7 +300,7 @@ TEST(CtcPhraseSearch, ForgetsAndLeaksNothing) {
 
 // [unk] can begin after a phrase in a frame whose likeliest token is blank.
 TEST(CtcPhraseSearch, UnknownSpeechAfterAPhraseHasAConfidence) {
-  CtcPhraseSearch search(std::make_shared<const Phrases>("A", kLetters));
+  CtcPhraseSearch search(std::make_shared<const Phrases>("ABCABC", kLetters));
   const auto frame = [&](const std::string& likely, const std::string& other) {
     std::vector<float> row(kLetters.size(), -9.0f);
     for (std::size_t i = 0; i < row.size(); ++i) {
@@ -309,12 +309,12 @@ TEST(CtcPhraseSearch, UnknownSpeechAfterAPhraseHasAConfidence) {
     }
     search.advance(row.data(), 1, static_cast<std::int64_t>(row.size()));
   };
-  frame("A", "");
+  for (const char letter : std::string("ABCABC")) frame(std::string(1, letter), "");
   for (int i = 0; i < 3; ++i) frame(kLetters[0], "\xe2\x96\x81");
   bool found = false;
   for (const Hypothesis& hypothesis : search.hypotheses(6, true)) {
     for (const float confidence : hypothesis.confidences) {
-      found = found || hypothesis.tokens.size() > 1;
+      found = found || hypothesis.tokens.size() > 6;  // the phrase and [unk]
       EXPECT_TRUE(confidence > 0.0f && confidence <= 1.0f) << confidence;
     }
   }
