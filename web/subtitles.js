@@ -1,5 +1,5 @@
-// Finals as SRT, with the same cues as asr.streaming.subtitles: one or two lines of at most 42 characters, 1 to 7
-// seconds, cut at punctuation and pauses into parts of similar length. That module gives the reasons.
+// Finals as SRT, with the same cues as asr.streaming.terminal.subtitles: one or two lines of at most 42 characters, 1 to
+// 7 seconds, cut at punctuation and pauses into parts of similar length. That module gives the reasons.
 
 const LINE_LENGTH = 42;
 const MIN_CUE_S = 1.0;
@@ -59,10 +59,11 @@ function time(seconds) {
 // Words, with those longer than a line split into pieces that share the time.
 function spelled(words) {
   return words.flatMap(({ word, start, end }) => {
-    const count = Math.ceil(word.length / LINE_LENGTH);
+    const whole = word.trim().replaceAll(/\s+/g, " "); // an empty line would end the cue
+    const count = Math.ceil(whole.length / LINE_LENGTH);
     const step = (end - start) / count;
     return Array.from({ length: count }, (_, i) => ({
-      word: word.slice(i * LINE_LENGTH, (i + 1) * LINE_LENGTH), start: start + i * step, end: start + (i + 1) * step,
+      word: whole.slice(i * LINE_LENGTH, (i + 1) * LINE_LENGTH), start: start + i * step, end: start + (i + 1) * step,
     }));
   });
 }

@@ -177,7 +177,7 @@ export class Recognizer {
   withOptions(
     changes: Options & Pick<RecognizerOptions, "hotwords" | "phrases" | "mask" | "replace" | "commandList">,
   ): Promise<Recognizer>;
-  /** Sentences about what makes most words wrong, as a missing language model, and about skipped entries of lists. */
+  /** Problems that make most words wrong, such as a missing language model, and skipped entries of lists. */
   readonly warnings: string[];
   /** Language of the model, in ISO 639-1; "" if it is unknown. */
   readonly language: string;

@@ -87,7 +87,7 @@ export interface SpeechGrammar {
  *     #JSGF V1.0; grammar lights; public <command> = lights on | lights off ;
  *
  * These phrases are expected, as `phrases` are. Results have nothing else: an utterance without any of them causes a
- * nomatch event. Transcripts are in small letters, without punctuation. Weights are not used.
+ * nomatch event. Transcripts are in lower case, without punctuation. Weights are not used.
  */
 export class SpeechGrammarList implements Iterable<SpeechGrammar> {
   readonly length: number;
@@ -101,7 +101,7 @@ export class SpeechGrammarList implements Iterable<SpeechGrammar> {
 
 /** A word or phrase that is expected. */
 export class SpeechRecognitionPhrase {
-  /** boost: how much likelier the phrase is than the recognizer would think, in nats, in [0, 10]; 1 by default. */
+  /** boost: added to the log-probability of the phrase, in nats, in [0, 10]; 1 by default. */
   constructor(phrase: string, boost?: number);
   readonly phrase: string;
   readonly boost: number;
@@ -109,7 +109,7 @@ export class SpeechRecognitionPhrase {
 
 /**
  * In this order. An interim result comes before `speechend`; a final result as well while the recognition listens on
- * (`continuous`), and behind `audioend` where it is the last of the session.
+ * (`continuous`), and after `audioend` if it is the last of the session.
  */
 export interface SpeechRecognitionEventMap {
   /** The recognizer listens. */

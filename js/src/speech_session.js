@@ -46,7 +46,7 @@ export class Session {
   }
 
   stop() {
-    if (this.#state === "starting") this.#end();
+    if (this.#state === "starting") this.#end(this.#failure);
     if (this.#state !== "listening") return;
     this.#state = "stopping";
     this.#microphone.close();

@@ -19,6 +19,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from asr.streaming.audio.containers import (
     FFMPEG_KINDS,
+    MAX_PARTS,
     UNKNOWN_FRAMES,
     AudioFileError,
     kind_of,
@@ -58,7 +59,7 @@ def read_blocks(
 
     path: a path, "-" for standard input, or an open file with a `fileno`, which stays open.
     raw_rate: the content is raw samples at this rate: int16, little-endian, mono.
-    stopped: called while the reader waits for a pipe; if true, the audio has ended.
+    stopped: called while the reader waits for a pipe or searches a file; if true, the audio has ended.
     max_s: maximum duration of the audio, in seconds.
 
     Concatenated Ogg or MP3 recordings in one file are read one after the other.
@@ -210,7 +211,9 @@ def _open(
                 ffmpeg.check()
             return
         size = file.seek(0, os.SEEK_END)
-        sections, whole = parts(file, kind, size)
+        sections, whole = parts(file, kind, size, stopped)
+        if len(sections) > MAX_PARTS:
+            raise AudioFileError(f"{name_of(path)} has more than {MAX_PARTS} recordings; split it")
         mp3_lengths = [kind == "mp3" and knows_length(file, begin) for begin, _ in sections]
         file.seek(0)
         sources: list[Any] = [file]

@@ -7,6 +7,7 @@ also reads a truncated Ogg, WAV, AIFF, AU or W64 file without an error.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import IO
 
 UNKNOWN_SIZE = 0x7FFF0000
@@ -22,6 +23,11 @@ _MP3_BITRATES = (  # kbit/s, layer III: MPEG 1, and MPEG 2 and 2.5
 )
 _MP3_RATES = {3: (44100, 48000, 32000), 2: (22050, 24000, 16000), 0: (11025, 12000, 8000)}
 _MP3_SEARCHED = 1 << 14
+_MP3_BEGIN = re.compile(rb"ID3|\xff[\xe2\xe3\xf2\xf3\xfa\xfb]")
+_FIRST_BYTES = 4 + 32 + 16
+"""Bytes at the beginning of an MP3 frame that include its Xing header."""
+MAX_PARTS = 1000
+"""Recordings to find in a file, and Ogg pages without data, because each takes time but hardly any bytes."""
 _BOXES = (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip")
 
 
@@ -48,15 +54,18 @@ def kind_of(head: bytes) -> str:
     return ""
 
 
-def parts(file: IO[bytes], kind: str, size: int) -> tuple[list[tuple[int, int]], bool]:
+def parts(
+    file: IO[bytes], kind: str, size: int, stopped: Callable[[], object] = lambda: False
+) -> tuple[list[tuple[int, int]], bool]:
     """The recordings of a seekable file as (begin, end) in bytes, and whether the last one is complete.
 
-    kind: see `kind_of`; a file of another kind is one recording. size: bytes of the file.
+    kind: see `kind_of`; a file of another kind is one recording. size: bytes of the file. stopped: if true, the search
+    ends. It also ends after MAX_PARTS, and then the result has one part more.
     """
     if kind == "ogg":
-        return _ogg_parts(file, size)
+        return _ogg_parts(file, size, stopped)
     if kind == "mp3":
-        return _mp3_parts(file, size), True
+        return _mp3_parts(file, size, stopped), True
     return [(0, size)], True
 
 
@@ -79,11 +88,11 @@ def knows_length(file: IO[bytes], begin: int) -> bool:
     return _xing(file, begin)[0] > 0
 
 
-def _ogg_parts(file: IO[bytes], size: int) -> tuple[list[tuple[int, int]], bool]:
+def _ogg_parts(file: IO[bytes], size: int, stopped: Callable[[], object]) -> tuple[list[tuple[int, int]], bool]:
     begins = [0]
-    position = 0
+    position = num_empty = 0
     unfinished: set[bytes] = set()  # serial numbers: several streams may be interleaved
-    while True:
+    while len(begins) <= MAX_PARTS and num_empty <= MAX_PARTS and not stopped():
         file.seek(position)
         header = file.read(27 + 255)
         if len(header) < 27 or not header.startswith(b"OggS"):
@@ -91,32 +100,35 @@ def _ogg_parts(file: IO[bytes], size: int) -> tuple[list[tuple[int, int]], bool]
         flags, serial, num_segments = header[5], header[14:18], header[26]
         if flags & 2 and position and not unfinished:
             begins.append(position)
-        position += 27 + num_segments + sum(header[27 : 27 + num_segments])
+        num_bytes = sum(header[27 : 27 + num_segments])
+        num_empty += not num_bytes
+        position += 27 + num_segments + num_bytes
         if flags & 2:
             unfinished.add(serial)
         if flags & 4 and position <= size:
             unfinished.discard(serial)
-    return list(zip(begins, [*begins[1:], size], strict=True)), not unfinished
+    return list(zip(begins, [*begins[1:], size], strict=True)), not unfinished and num_empty <= MAX_PARTS
 
 
-def _mp3_parts(file: IO[bytes], size: int) -> list[tuple[int, int]]:
+def _mp3_parts(file: IO[bytes], size: int, stopped: Callable[[], object]) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     begin = 0
-    while True:
+    while len(found) < MAX_PARTS and not stopped():
         _, num_bytes = _xing(file, begin)
         end = begin + _id3_size(file, begin) + num_bytes
         following = _find_mp3(file, end) if num_bytes and end < size else None
         if following is None:
-            return [*found, (begin, size)]
+            break
         found.append((begin, end))
         begin = following
+    return [*found, (begin, size)]
 
 
 def _xing(file: IO[bytes], begin: int) -> tuple[int, int]:
     """Frames and bytes of the recording according to its first frame; 0 if it does not state them."""
     file.seek(begin + _id3_size(file, begin))
-    frame = file.read(4 + 32 + 16)
-    if not _mp3_frame_size(frame[:4]):
+    frame = file.read(_FIRST_BYTES)
+    if len(frame) < _FIRST_BYTES or not _mp3_frame_size(frame[:4]):
         return 0, 0
     mpeg1, mono = frame[1] >> 3 & 3 == 3, frame[3] >> 6 == 3
     at = 4 + ((17 if mono else 32) if mpeg1 else (9 if mono else 17))
@@ -143,7 +155,8 @@ def _find_mp3(file: IO[bytes], begin: int) -> int | None:
     """Offset of the next recording, at `begin` or soon after; None if there is none."""
     file.seek(begin)
     data = file.read(_MP3_SEARCHED)
-    for at in range(len(data) - 4):
+    for beginning in _MP3_BEGIN.finditer(data):
+        at = beginning.start()
         if data.startswith(b"ID3", at):
             return begin + at
         size = _mp3_frame_size(data[at : at + 4])

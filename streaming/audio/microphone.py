@@ -94,6 +94,11 @@ def list_devices() -> list[InputDevice]:
         ]
 
 
+def device_of(option: str | None) -> int | str | None:
+    """A device's number or name, from the option --device."""
+    return int(option) if option and option.isascii() and option.isdigit() else option
+
+
 class Microphone:
     """An open microphone, read by one thread; capture does not wait for that thread."""
 

@@ -92,13 +92,14 @@ def new_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--allow-origin",
         action="append",
+        type=lambda url: url.rstrip("/"),  # an origin, as browsers send it, has no path
         default=[],
         metavar="URL",
         help="allow pages of this origin to use the server",
     )
     add_recognition_options(parser)
     parser.add_argument(
-        "--threads", type=int, default=0, metavar="N", help="recognition threads (default: one per core)"
+        "--threads", type=_threads, default=0, metavar="N", help="recognition threads (default: one per core)"
     )
     limits = parser.add_argument_group("limits")
     for field in fields(Limits):
@@ -116,6 +117,12 @@ def _port(text: str) -> int:
     if text.isascii() and text.isdigit() and (port := int(text)) <= 65535:
         return port
     raise argparse.ArgumentTypeError(f"{text} is not a port; choose 1 to 65535, or 0 for a free port")
+
+
+def _threads(text: str) -> int:
+    if text.isascii() and text.isdigit():
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text} is not a number of threads; choose 0 for one per core, or more")
 
 
 def limits_of(args: argparse.Namespace) -> Limits:

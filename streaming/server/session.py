@@ -18,7 +18,7 @@ from asr.streaming.server.scheduler import Job, Report, Scheduler
 from asr.streaming.stream import Stream
 
 MAX_QUEUED = 1000
-"""Maximum queued calls, however short their audio is."""
+"""Maximum queued calls, however short their audio is, and unread events of the protocol's own."""
 MAX_HELD = 256
 """Maximum pieces of audio to collect for a chunk."""
 ACTIVE_S = 3.0
@@ -32,8 +32,9 @@ class SessionFailed(RuntimeError):
 class Session:
     """Made by `Server.open`, for the event loop that made it.
 
-    Methods that add work wait while more than `max_queued_s` of audio, or MAX_QUEUED calls, are queued; do not read
-    further from the client until they return. Events are kept until they are read; of consecutive partials, the newest.
+    Methods that add work wait while more than `max_queued_s` of audio, or MAX_QUEUED calls, are queued, and `report`
+    also while MAX_QUEUED events are unread; do not read further from the client until they return. Events are kept
+    until they are read; of consecutive partials, the newest.
     """
 
     def __init__(
@@ -99,7 +100,11 @@ class Session:
             self.recognizer = recognizer
 
     async def report(self, event: Event) -> None:
-        """Queues `event`, one of the protocol's own; `events` yields it when all audio before it is recognized."""
+        """Queues `event`, one of the protocol's own; `events` yields it when all audio before it is recognized.
+
+        Another task must read the events, or close the session.
+        """
+        await self._wait_until(lambda: len(self._events) < MAX_QUEUED)
         await self._submit(lambda stream: stream.report(event))
 
     async def finish(self) -> None:
@@ -176,6 +181,7 @@ class Session:
         if self._failure:
             raise SessionFailed(self._failure)
         events, self._events = self._events, []
+        self._changed.set()
         return events
 
     def _reported(self, report: Report) -> None:
@@ -192,7 +198,7 @@ class Session:
         if not self._arrivals:
             self._wanted_s = report.wanted_s
         if report.failed:
-            self._failure = "recognition failed; open a new session"
+            self._failure = self._failure or "recognition failed; open a new session"
         for event in report.events:
             replaces = isinstance(event, (Partial, Final)) and self._events and isinstance(self._events[-1], Partial)
             if replaces:

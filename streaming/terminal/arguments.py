@@ -40,7 +40,7 @@ examples:
   asr-stream toggle                        switches dictation on and off, for a keyboard shortcut; toggle --help
 
 exit status:
-  0     done; also after Ctrl-C with a microphone, and when the reader of the output has ended
+  0     success; also after Ctrl-C with a microphone, or if the output pipe was closed
   1     a model, a file or the microphone cannot be used (other files are still read), or the output cannot be written
   2     the command line is wrong
   130   Ctrl-C while reading a file (143 after SIGTERM); the text so far is printed
@@ -109,8 +109,8 @@ def new_parser() -> Parser:
         "-o",
         "--output",
         metavar="PATH",
-        help="write to this file, as the text arrives, instead of standard output; a folder (DIR/) gets a file for "
-        "each recording",
+        help="also write the text to this file as it arrives (without a terminal: only to it); a folder (DIR/) gets a "
+        "file for each recording",
     )
     existing = output.add_mutually_exclusive_group()
     existing.add_argument(

@@ -113,7 +113,8 @@ def _files(recognizer: Recognizer, args: argparse.Namespace, interrupt: _Interru
             realtime=realtime,
             wants_partials=output.wants_partials and (live or args.format == "json"),
         )
-        total_s = None if live else sum(duration_s(path, args.raw_rate) for path in paths)
+        shows_progress = output.captions and not live
+        total_s = sum(duration_s(path, args.raw_rate) for path in paths) if shows_progress else None
         with transcriber:
             stats = show_files(transcriber, output, total_s, args.stats)
     _print_stats(args, stats)
@@ -189,10 +190,9 @@ def _dictation(args: argparse.Namespace, parser: Parser, interrupt: _Interrupt, 
 
 
 def _open_microphone(args: argparse.Namespace) -> Microphone:
-    from asr.streaming.audio.microphone import Microphone
+    from asr.streaming.audio.microphone import Microphone, device_of
 
-    device = int(args.device) if args.device and args.device.isdigit() else args.device
-    return Microphone(device, rescan=True, channel=1 if args.channel is None else args.channel)
+    return Microphone(device_of(args.device), rescan=True, channel=1 if args.channel is None else args.channel)
 
 
 def _live(new_live: Callable[[Output], Live], args: argparse.Namespace, interrupt: _Interrupt) -> int:

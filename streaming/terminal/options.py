@@ -41,8 +41,8 @@ def add_recognition_options(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--hotwords",
         metavar="FILE",
-        help="words and phrases to expect, one per line, spelled as they should be written; = and words that sound "
-        "like it; a number after a colon is that line's boost",
+        help="words and phrases to expect, one per line, in their written form; optional: = and words that sound like "
+        "it, and a colon and the boost of this line",
     )
     how.add_argument(
         "--phrases",
@@ -53,7 +53,7 @@ def add_recognition_options(parser: argparse.ArgumentParser) -> None:
         "--punctuation",
         default="auto",
         metavar="PATH",
-        help="model for case and punctuation, or none; default: the bundled one",
+        help="model for case and punctuation, or none; default: the bundled one if the model is English",
     )
     how.add_argument("--mask", metavar="FILE", help="words and phrases to show as asterisks, one per line")
     how.add_argument(

@@ -1,8 +1,9 @@
 """Output of events to a file or standard output in some format, and to the terminal as captions.
 
-Text is written immediately, and a file never ends with half an event. If a file cannot be written, for example because
-the disk is full, a message reports it and the rest goes to standard output, starting with the first event that the file
-lacks.
+Text is written immediately, and a file never ends with half an event. The first text of a recording, or its end without
+an error, replaces what a file had before: a recording that cannot be read leaves no file. If a file cannot be written,
+for example because the disk is full, a message reports it and the rest goes to standard output, starting with the first
+event that the file lacks.
 """
 
 from __future__ import annotations
@@ -42,6 +43,10 @@ class Output:
         self._format = new_format(format)
         self._folder = Path(path) if path is not None and is_folder(path) else None
         self._file: TextFile | None = None
+        self._held = ""
+        """Text before a recording, until the file has text of the recording itself."""
+        self._is_intact = False
+        """Whether a recording has begun and has no error."""
         try:
             if self._folder:
                 self._folder.mkdir(parents=True, exist_ok=True)
@@ -66,7 +71,7 @@ class Output:
 
     def begin(self, path: str, several: bool) -> None:
         """Begins the output of the recording `path`, which is one of `several` or the only one."""
-        self._write(self._format.end())
+        self._end()
         if self._shows_text and several and self.captions:
             self.captions.begin(path)
         if self._folder:
@@ -77,10 +82,16 @@ class Output:
                 several = False
             except OSError as error:
                 self._fall_back(target, error)
-        self._write(self._format.begin(path if several else ""))
+        header = self._format.begin(path if several else "")
+        if self._file:
+            self._held += header
+        else:
+            self._write(header)
+        self._is_intact = True
 
     def show(self, event: Event, label: str = "") -> None:
         """Writes and displays an event. label: of its source, if there are several."""
+        self._is_intact &= event.type != "error"
         self._write(self._format.add(event, label))
         if event.type in ("partial", "final"):
             if self._shows_text and self.captions:
@@ -96,8 +107,13 @@ class Output:
         else:
             print_error(message)
 
-    def _write(self, text: str) -> None:
-        if text and self._file:
+    def _end(self) -> None:
+        self._write(self._format.end(), begins=self._is_intact)
+
+    def _write(self, text: str, begins: bool = False) -> None:
+        """begins: replace what the file had before even if there is no text."""
+        if self._file and (text or begins):
+            text, self._held = self._held + text, ""
             try:
                 return self._file.write(text)
             except BrokenPipeError:
@@ -139,8 +155,9 @@ class Output:
         return self
 
     def __exit__(self, *exc: Any) -> None:
+        self._is_intact &= exc[0] is None
         try:
-            self._write(self._format.end())
+            self._end()
         finally:
             if self.captions:
                 self.captions.__exit__(*exc)
@@ -148,18 +165,25 @@ class Output:
 
 
 class TextFile:
-    """A file that is appended to atomically. Raises OSError."""
+    """A file that is appended to atomically. Raises OSError. Until the first `write` it stays as it was."""
 
     def __init__(self, path: str | Path, existing: str = "keep") -> None:
         """existing: "keep" raises FileExistsError for a nonempty file; "overwrite", "append"."""
         self.path = Path(path)
-        if existing == "keep" and is_taken(path):
+        is_old = is_taken(path)
+        if existing == "keep" and is_old:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-        self._file = open(path, "ab" if existing == "append" else "wb", buffering=0)  # noqa: SIM115, closed by close()
+        self._is_replaced = is_old and existing == "overwrite"
+        self._is_unneeded = not os.path.lexists(path)
+        self._file = open(path, "ab", buffering=0)  # noqa: SIM115, closed by close()
 
     def write(self, text: str) -> None:
         """Appends `text` and passes it to the system."""
         rest = text.encode(errors="backslashreplace")  # a file name may not be UTF-8
+        if self._is_replaced:
+            self._file.seek(0)
+            self._file.truncate()
+        self._is_replaced = self._is_unneeded = False
         start = self._file.tell() if self._file.seekable() else None
         try:
             while rest:
@@ -172,6 +196,8 @@ class TextFile:
 
     def close(self) -> None:
         self._file.close()
+        if self._is_unneeded:
+            self.path.unlink(missing_ok=True)
 
 
 def _is_terminal(file: TextIO) -> bool:

@@ -21,7 +21,7 @@ import numpy as np
 
 import asr
 from asr.files import replacing
-from asr.streaming.audio.microphone import Microphone, MicrophoneError
+from asr.streaming.audio.microphone import Microphone, MicrophoneError, device_of
 from asr.streaming.resampler import SAMPLE_RATE, Resampler
 from asr.tables import RECORDED
 
@@ -201,8 +201,7 @@ def run(args: argparse.Namespace) -> int:
     recorder = Recorder(args.out, args.speaker)
     status = 0
     try:
-        device = int(args.device) if args.device and args.device.isdigit() else args.device
-        with Microphone(device, rescan=True, channel=args.channel) as microphone:
+        with Microphone(device_of(args.device), rescan=True, channel=args.channel) as microphone:
             walk(prompts, recorder, microphone)
     except KeyboardInterrupt:
         status = 130

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 import soundfile
 
-from asr.streaming.audio import audio_file
+from asr.streaming.audio import audio_file, containers
 from asr.streaming.audio.audio_file import AudioFileError, duration_s, read_blocks
+from asr.streaming.audio.containers import MAX_PARTS, kind_of, parts
 
 FORMATS: dict[str, dict[str, str]] = {
     "wav": {},
@@ -210,6 +211,64 @@ def test_a_pipe_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None
     with open("/dev/zero") as zeros:
         monkeypatch.setattr("sys.stdin", zeros)
         assert "cannot read standard input: " in read("-")[1]
+
+
+ID3 = b"ID3\3" + bytes(6)
+FRAME = b"\xff\xfb\x90\0" + bytes(32) + b"Xing"
+MP3 = (ID3 + FRAME + (2).to_bytes(4, "big") + (60).to_bytes(4, "big")).ljust(70, b"\0")
+"""An MP3 of 60 bytes after its tag, as its header says."""
+
+
+def ogg_page(flags: int, data: bytes = b"") -> bytes:
+    return b"OggS\0" + bytes([flags]) + bytes(20) + bytes([bool(data), *([len(data)] * bool(data))]) + data
+
+
+def test_an_mp3_that_ends_in_its_header(tmp_path: Path) -> None:
+    path = tmp_path / "a.mp3"
+    for content in (FRAME, FRAME + bytes(4), MP3[10:57]):
+        path.write_bytes(content)
+        assert f"cannot read {path}: " in read(path)[1]
+
+
+@pytest.mark.parametrize("recording", [MP3, ogg_page(6, b"x")], ids=["mp3", "ogg"])
+def test_a_file_has_only_so_many_recordings(recording: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(2 * MAX_PARTS * recording)
+    assert read(path)[1] == f"{path} has more than 1000 recordings; split it"
+    assert "recordings" not in read(path, stopped=lambda: True)[1]
+    with path.open("rb") as file:
+        assert len(parts(file, kind_of(recording), path.stat().st_size)[0]) == MAX_PARTS + 1
+    path.write_bytes(MAX_PARTS * recording)
+    assert "recordings" not in read(path)[1]
+
+
+def test_search_for_the_next_mp3_skips_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    tested = []
+
+    def frame_size(header: bytes, original: Any = containers._mp3_frame_size) -> int:
+        tested.append(header)
+        return original(header)
+
+    monkeypatch.setattr(containers, "_mp3_frame_size", frame_size)
+    recording = MP3 + bytes(16000)
+    content = 10 * recording
+    expected = [(i * len(recording), i * len(recording) + 70) for i in range(9)]
+    assert parts(io.BytesIO(content), "mp3", len(content)) == ([*expected, (9 * len(recording), len(content))], True)
+    assert len(tested) < 100
+
+
+def test_empty_ogg_pages_end_the_search() -> None:
+    class Counted(io.BytesIO):
+        num_reads = 0
+
+        def read(self, size: int | None = -1) -> bytes:
+            self.num_reads += 1
+            return super().read(size)
+
+    content = ogg_page(6, b"x") + 5 * MAX_PARTS * ogg_page(0)
+    file = Counted(content)
+    assert parts(file, "ogg", len(content)) == ([(0, len(content))], False)
+    assert file.num_reads < MAX_PARTS + 10
 
 
 # ---- messages ----

@@ -25,7 +25,7 @@ from asr import Recognizer
 from asr._core import RingBuffer
 from asr.streaming import Final, MicrophoneError
 from asr.streaming.audio.capture import Capture
-from asr.streaming.audio.microphone import Block, InputDevice, Microphone
+from asr.streaming.audio.microphone import Block, InputDevice, Microphone, device_of
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "microphone.py"
 
@@ -377,3 +377,7 @@ def test_samples_that_overflow_the_ring_become_a_gap(tiny_onnx: Path) -> None:
         ("error", "hum", 2.25, 2.25),
     ]
     assert stream.sample_offset == 36000
+
+
+def test_a_device_is_a_number_or_name() -> None:
+    assert [device_of(option) for option in (None, "3", "²", "USB 2")] == [None, 3, "²", "USB 2"]

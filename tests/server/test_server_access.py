@@ -16,7 +16,7 @@ from asr.streaming.server.cli import main
 
 @pytest.fixture(scope="module")
 def locked() -> Iterator[RunningServer]:
-    with serving("--allow-origin", "https://example.org", token="correct horse") as running:
+    with serving("--allow-origin", "https://example.org/", token="correct horse") as running:
         yield running
 
 
@@ -110,4 +110,12 @@ def test_ports_out_of_range_are_refused(capsys: pytest.CaptureFixture[str], opti
     with pytest.raises(SystemExit) as ended:
         main([option, value])
     expected = f"argument {option}: {value} is not a port; choose 1 to 65535, or 0 for a free port\n"
+    assert ended.value.code == 2 and capsys.readouterr().err.endswith(expected)
+
+
+@pytest.mark.parametrize("value", ["-1", "²", "all"])
+def test_numbers_of_threads_are_checked(capsys: pytest.CaptureFixture[str], value: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--threads", value])
+    expected = f"argument --threads: {value} is not a number of threads; choose 0 for one per core, or more\n"
     assert ended.value.code == 2 and capsys.readouterr().err.endswith(expected)

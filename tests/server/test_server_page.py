@@ -44,7 +44,7 @@ def drive(scenario: str, *args: str | Path) -> Any:
 
 
 def random_finals() -> list[Final]:
-    """Words of all lengths, with pauses, a word longer than a line, and times beyond ten hours."""
+    """Words of all lengths, with pauses, a word longer than a line, line breaks, and times beyond ten hours."""
     rng = np.random.default_rng(7)
     found, now = [], 0.0
     for _ in range(60):
@@ -52,7 +52,8 @@ def random_finals() -> list[Final]:
         for _ in range(rng.integers(1, 40)):
             start = now + float(rng.choice([0.02, 0.1, 0.7])) * rng.random()
             now = start + 0.6 * rng.random()
-            words.append(Word("a" * int(rng.choice([1, 4, 9, 50], p=[0.2, 0.5, 0.29, 0.01])), start, now, 1.0))
+            word = "a" * int(rng.choice([0, 1, 4, 9, 50], p=[0.02, 0.2, 0.48, 0.29, 0.01])) or "\n\n"
+            words.append(Word(word, start, now, 1.0))
         found.append(Final(" ".join(word.word for word in words), words[0].start_s, now, tuple(words)))
         now += 1200 * rng.random()
     return found

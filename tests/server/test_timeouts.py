@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from asr.streaming.server.security.limits import Limits
-from asr.streaming.server.security.timeouts import SessionTimeouts
+from asr.streaming.server.security.timeouts import MESSAGES_PER_TURN, SessionTimeouts
 
 MESSAGES = 20
 
@@ -44,6 +44,26 @@ def test_messages_create_no_tasks() -> None:
     client = asyncio.run(talk())
     assert client.read == list(range(MESSAGES))
     assert len(client.num_tasks) == 1
+
+
+def test_queued_messages_leave_others_their_turn() -> None:
+    async def talk() -> None:
+        client, turns = Talk(), 0
+        for message in (*range(20 * MESSAGES_PER_TURN), None):
+            client.queue.put_nowait(message)
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        running = asyncio.create_task(other())
+        assert [message async for message in client.timeouts.messages(client.queue.get)][-1] == 319
+        assert turns >= 20
+        running.cancel()
+
+    asyncio.run(talk())
 
 
 def test_only_pausing_clients_reach_the_idle_limit() -> None:

@@ -394,7 +394,7 @@ def test_the_log_holds_no_text(
 ) -> None:
     before = len(server.log)  # an error of another test has a word of the recording
     assert client.audio.transcriptions.create(file=("talk.wav", recording), model="whisper-1").text
-    assert any("transcriptions: 13." in line for line in server.log[before:])
+    assert until(lambda: any("transcriptions: 13." in line for line in server.log[before:]))
     words = {word for final in finals for word in final.text.split() if len(word) > 3}
     assert words and not any(word in line for line in server.log[before:] for word in words)
     assert not any("Traceback" in line for line in server.log)

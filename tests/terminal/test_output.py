@@ -15,7 +15,7 @@ from support.terminal import Terminal
 
 from asr.runtime.search import Word
 from asr.streaming.events import Error, Event, Final, Gap, Partial
-from asr.streaming.terminal.formats import format_of
+from asr.streaming.terminal.formats import format_of, output_path
 from asr.streaming.terminal.output import Output, OutputError
 
 
@@ -106,6 +106,41 @@ def test_an_output_that_cannot_be_opened(tmp_path: Path) -> None:
 )
 def test_the_name_of_the_output_chooses_its_format(path: str | None, format: str) -> None:
     assert format_of(path) == format
+
+
+@pytest.mark.parametrize("format", ["text", "srt", "vtt"])
+@pytest.mark.parametrize("in_folder", [True, False])
+def test_unreadable_recording_changes_no_file(format: str, in_folder: bool, tmp_path: Path) -> None:
+    old, new = tmp_path / f"old.{format}", tmp_path / f"new.{format}"
+    if in_folder:
+        old, new = (output_path(tmp_path, path.name, format) for path in (old, new))
+    old.write_text("former")
+    for path in (old, new):
+        with Output(format, str(tmp_path if in_folder else path), existing="overwrite") as output:
+            show(output, TROUBLE, name=path.name)
+    assert old.read_text() == "former" and not new.exists()
+
+
+@pytest.mark.parametrize(("format", "empty"), [("text", ""), ("srt", ""), ("vtt", "WEBVTT\n\n")])
+def test_silent_recording_replaces_an_older_text(format: str, empty: str, tmp_path: Path) -> None:
+    path = tmp_path / "notes"
+    path.write_text("former")
+    with Output(format, str(path), existing="overwrite") as output:
+        show(output)
+    assert path.read_text() == empty
+
+
+def test_longer_text_is_replaced_and_appended_to(tmp_path: Path) -> None:
+    path = tmp_path / "notes"
+    path.write_text("former, which is longer\n")
+    with Output("text", str(path), existing="overwrite") as output:
+        show(output, name="a.wav", several=True)
+        show(output, TROUBLE, name="b.wav", several=True)
+        assert path.read_text() == "== a.wav ==\n"
+        show(output, *EVENTS, name="c.wav", several=True)
+    with Output("text", str(path), existing="append") as output:
+        show(output, final("D"))
+    assert path.read_text() == "== a.wav ==\n== b.wav ==\n== c.wav ==\nA B\nÉ C\nD\n"
 
 
 # ---- write errors ----

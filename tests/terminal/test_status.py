@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from rich.text import Text
 from support.terminal import Terminal
 
 from asr import Recognizer
+from asr.streaming.audio import audio_file
 from asr.streaming.audio.microphone import Block
 from asr.streaming.events import Final, Partial
 from asr.streaming.terminal import cli, status
@@ -109,6 +111,18 @@ def test_terminals_without_unicode() -> None:
     with line() as (_, drawn):
         drawn.unicode = False
         assert drawn.bar(0.5, "green", 0.8).plain == "=" * 10 + "-" * 4 + "|" + "-" * 4
+
+
+@pytest.mark.usefixtures("restore_signals")
+def test_lengths_are_read_only_for_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    monkeypatch.setattr(audio_file, "duration_s", lambda path, raw_rate: read.append(path) or 1.0)
+    assert cli.main(["--search", "greedy", str(cli.SAMPLE)]) == 0
+    assert read == []
+    monkeypatch.setattr(sys, "stderr", Terminal(80))
+    monkeypatch.setenv("TERM", "xterm-256color")
+    assert cli.main(["--search", "greedy", str(cli.SAMPLE)]) == 0
+    assert read == [str(cli.SAMPLE)]
 
 
 def test_progress_by_length_and_by_number(monkeypatch: pytest.MonkeyPatch) -> None:

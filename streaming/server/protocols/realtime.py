@@ -26,6 +26,7 @@ import numpy as np
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from asr.streaming.events import Event
 from asr.streaming.recognizer import Recognizer
 from asr.streaming.server.protocols.common import ProtocolError, check_text, parse_object, shown, warnings_about
 from asr.streaming.server.protocols.realtime_config import COMMIT_MODELS, LIVE_DELAYS, SAMPLE_RATE, SessionConfig
@@ -105,9 +106,17 @@ class Connection:
         await self._client.close(self._client.close_code, self._client.why_ended)
 
     async def _send_transcripts(self) -> None:
-        async for event in self._session.events():
-            for message in self._items.take(event):
-                await self._send(message)
+        try:
+            async for event in self._session.events():
+                long = self._items.is_long
+                texts = await asyncio.to_thread(self._texts, event) if long else self._texts(event)
+                for text in texts:
+                    await self._client.send(text)
+        finally:
+            self._session.close()  # `_receive` may wait until events are read
+
+    def _texts(self, event: Event) -> list[str]:
+        return [_text(message) for message in self._items.take(event)]
 
     async def _handle(self, message: str | bytes) -> None:
         """Handles a client's event; sends an error if that is impossible."""
@@ -208,7 +217,17 @@ class Connection:
         await self._send({"type": "error", "error": error.to_dict() | {"event_id": event_id}})
 
     async def _send(self, message: dict[str, Any]) -> None:
-        await self._client.send(json.dumps({"event_id": f"event_{uuid.uuid4().hex}"} | message))
+        await self._client.send(_text(message))
+
+
+def _text(message: dict[str, Any]) -> str:
+    """JSON. Long lists are encoded item by item: a call holds the interpreter lock, which the event loop needs."""
+
+    def encoded(value: Any) -> str:
+        return f"[{', '.join(map(json.dumps, value))}]" if isinstance(value, list) else json.dumps(value)
+
+    fields = {"event_id": f"event_{uuid.uuid4().hex}"} | message
+    return f"{{{', '.join(f'{json.dumps(name)}: {encoded(value)}' for name, value in fields.items())}}}"
 
 
 def _is_live(recognizer: Recognizer) -> bool:

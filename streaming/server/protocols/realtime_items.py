@@ -25,6 +25,8 @@ from asr.streaming.events import Event, Final, Partial, spaced, timed_word
 from asr.streaming.server.protocols.common import logprobs
 
 TRANSCRIPTION = "conversation.item.input_audio_transcription"
+LONG = 50
+"""Words, or alternatives of utterances, from which on an item is long."""
 
 
 class Mark(Event):
@@ -54,6 +56,11 @@ class Items:
         self._vad = vad
         self._previous_id: str | None = None
         self._begin(0.0)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the messages of its end take so long that they should be made on a thread."""
+        return len(self._words) + len(self._alternatives) >= LONG
 
     def take(self, event: Event) -> Iterator[dict[str, Any]]:
         """The messages for `event`, complete except for their event_id."""

@@ -1,7 +1,7 @@
 """OpenAI's transcription of files: `POST /v1/audio/transcriptions`, `GET /v1/models` and `/v1/models/{id}`.
 
-An upload is written to an unnamed temporary file, which cannot outlive the request. Threads decode it piece by piece,
-and a session recognizes it, scheduled like a live stream. A client that disconnects cancels its request.
+A session recognizes an upload (uploads.py), scheduled like a live stream. A client that disconnects cancels its
+request.
 
 `logprobs` and `avg_logprob` are computed from word confidences, because a word is not a single token of the model.
 
@@ -20,18 +20,15 @@ import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import Any
 
-from python_multipart.multipart import parse_options_header
-from starlette.datastructures import FormData, UploadFile
-from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.datastructures import FormData
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from asr._core import language_name
-from asr.streaming.audio.audio_file import read_blocks
 from asr.streaming.events import Final, joined, spaced, timed_word
 from asr.streaming.server.protocols.common import (
     ProtocolError,
@@ -45,6 +42,7 @@ from asr.streaming.server.protocols.common import (
     warnings_about,
 )
 from asr.streaming.server.protocols.realtime_config import COMMIT_MODELS
+from asr.streaming.server.protocols.uploads import Upload, receive_form
 from asr.streaming.server.protocols.websocket import refusal
 from asr.streaming.server.server import Refused, Server
 from asr.streaming.server.session import Session, SessionFailed
@@ -57,9 +55,6 @@ GRANULARITIES = ("word", "segment")
 INCLUDE = ("logprobs",)
 ALIASES = ("whisper-1", "gpt-4o-transcribe", "gpt-4o-mini-transcribe", "gpt-transcribe", *COMMIT_MODELS)
 """Names of OpenAI's transcription models, the defaults of its clients."""
-MAX_FIELDS = 64
-MAX_FIELD_BYTES = 65536
-BLOCK_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -114,29 +109,6 @@ class Options:
         return cls(str(format), times, stream in ("true", "1"), bool(include), keywords, text, language)
 
 
-class Upload:
-    """An uploaded file, decoded on threads. The owner closes it."""
-
-    def __init__(self, file: IO[bytes], max_s: float) -> None:
-        self._file = file
-        self._blocks = read_blocks(file, block_s=BLOCK_S, max_s=max_s)
-        self._reading: asyncio.Future[Any] | None = None
-
-    async def next_block(self) -> tuple[Any, int] | None:
-        """Samples and sample rate, as from `read_blocks`; None at the end."""
-        self._reading = asyncio.ensure_future(asyncio.to_thread(next, self._blocks, None))
-        await asyncio.wait({self._reading})
-        return self._reading.result()
-
-    def close(self) -> None:
-        """Deletes the file, at once or when the thread that reads it returns."""
-        if self._reading is not None and not self._reading.done():
-            self._reading.add_done_callback(lambda _: self.close())
-        else:
-            self._blocks.close()
-            self._file.close()
-
-
 class Transcriptions:
     """ASGI endpoint of POST /v1/audio/transcriptions."""
 
@@ -145,7 +117,7 @@ class Transcriptions:
         try:
             # Before anything is read, so that there are at most as many uploads as sessions.
             async with server.open("transcriptions") as session:
-                form, file = await _receive_form(Request(scope, receive), server)
+                form, file = await receive_form(Request(scope, receive), server)
                 upload = Upload(file, server.limits.max_upload_s)
                 try:
                     finals, options = _finals(session, upload), Options.from_form(form, server.language)
@@ -183,56 +155,6 @@ class Transcriptions:
             await response(scope, receive, send)
 
 
-async def _receive_form(request: Request, server: Server) -> tuple[FormData, IO[bytes]]:
-    """The form and its file, which the caller closes."""
-    limits = server.limits
-    kind, parameters = parse_options_header(request.headers.get("content-type", ""))
-    if kind != b"multipart/form-data":
-        raise ProtocolError(
-            "the request must be multipart/form-data with the audio as field 'file'", "file", status=415
-        )
-    charset = parameters.get(b"charset", b"utf-8").decode("latin-1")
-    if charset.lower() not in ("utf-8", "utf8"):
-        # Python knows many charsets; some take seconds per megabyte (punycode) or decode to surrogates.
-        raise ProtocolError(f"the charset of the form is {shown(charset)}; it must be UTF-8: leave it out", "charset")
-
-    def check_size(num_bytes: int) -> None:
-        if num_bytes > limits.max_upload_bytes + MAX_FIELD_BYTES:
-            sentence = f"the upload is larger than {limits.max_upload_bytes} bytes: send it in parts, or as MP3 or Opus"
-            raise ProtocolError(sentence, "file", "too_large", status=413)
-
-    length = request.headers.get("content-length", "0")
-    check_size(int(length[:20]) if length.isascii() and length.isdigit() else 0)
-
-    async def body() -> AsyncGenerator[bytes, None]:
-        num_bytes, more = 0, True
-        while more:
-            try:
-                message = await asyncio.wait_for(request.receive(), limits.idle_s)
-            except (TimeoutError, asyncio.TimeoutError) as error:
-                raise ProtocolError(f"nothing came for {limits.idle_s:g} s", status=408) from error
-            if message["type"] == "http.disconnect":
-                raise ClientDisconnect
-            if server.stopping.is_set():
-                raise ProtocolError("the server is about to end; try again later", code="stopping", status=503)
-            num_bytes += len(message.get("body", b""))
-            check_size(num_bytes)
-            yield message.get("body", b"")
-            more = message.get("more_body", False)
-
-    parser = MultiPartParser(request.headers, body(), max_files=1, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES)
-    try:
-        form = await asyncio.wait_for(parser.parse(), limits.max_session_s)
-    except (TimeoutError, asyncio.TimeoutError) as error:
-        raise ProtocolError(f"the upload takes longer than {limits.max_session_s:g} s", status=408) from error
-    except (MultiPartException, ValueError) as error:
-        raise ProtocolError(f"the form cannot be read: {error}") from error
-    upload = form.get("file")
-    if not isinstance(upload, UploadFile):
-        raise ProtocolError("the audio is missing: send it as field 'file', with a file name", "file")
-    return form, upload.file
-
-
 async def _finals(session: Session, upload: Upload) -> AsyncGenerator[Final, None]:
     """Yields the nonempty finals of a file. Raises ProtocolError if the file cannot be read to its end."""
 
@@ -240,7 +162,7 @@ async def _finals(session: Session, upload: Upload) -> AsyncGenerator[Final, Non
         try:
             while (block := await upload.next_block()) is not None:
                 await session.accept_waveform(*block)
-        except ValueError:
+        except Exception:
             await session.finish()  # otherwise `events` would not end
             raise
         await session.finish()
@@ -256,6 +178,9 @@ async def _finals(session: Session, upload: Upload) -> AsyncGenerator[Final, Non
         raise ProtocolError(f"{reason}; send {_readable_formats()}", "file") from error
     except SessionFailed as error:
         raise ProtocolError(str(error), status=500) from error
+    except Exception as error:
+        logger.exception("transcriptions: the file cannot be read")
+        raise ProtocolError("the file cannot be read: the reason is in the server's log", "file", status=500) from error
     finally:
         feeding.cancel()
 

@@ -42,6 +42,7 @@ from asr.streaming.server.protocols.common import (
     shown,
     whole_number,
 )
+from asr.streaming.server.security.connections import READ_SIZE
 from asr.streaming.server.security.descriptors import BACKLOG
 from asr.streaming.server.security.timeouts import SessionTimeouts
 from asr.streaming.server.server import Refused, Server
@@ -105,6 +106,7 @@ async def listening(server: Server, door: socket.socket, text: str = "plain") ->
         task = asyncio.current_task()
         assert task is not None
         clients.add(task)
+        writer.transport.max_size = READ_SIZE  # type: ignore[attr-defined]  # of asyncio's own transports
         try:
             if server.connections.add(writer.transport):
                 await Connection(server, reader, writer, text).serve()

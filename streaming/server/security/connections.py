@@ -11,7 +11,7 @@ regardless of the number of unread pongs, and parses all data of one read before
   stops when all clients together are `max_unread_bytes` ahead. Then pongs may be late, which does not end a connection.
   Clients that are gone end by `idle_s`.
 
-The data after the head has other timeouts: the body of an upload (transcriptions.py), messages (timeouts.py).
+The data after the head has other timeouts: the body of an upload (uploads.py), messages (timeouts.py).
 
 The classes override internals of uvicorn, which any release may change: pyproject.toml names the releases that work.
 """
@@ -194,6 +194,9 @@ def limited_protocols(
             self._unread: deque[int] = deque()
 
         def send_receive_event_to_app(self) -> None:
+            if self.close_sent:  # the message is discarded
+                super().send_receive_event_to_app()
+                return
             # uvicorn pauses reading at each message and resumes when it is taken: two system calls for every message,
             # and pings that are not answered.
             self._unread.append(sum(map(len, self.frames)) + MESSAGE_BYTES)

@@ -14,6 +14,9 @@ from asr.streaming.server.server import Server
 
 T = TypeVar("T")
 
+MESSAGES_PER_TURN = 16
+"""Messages after which other clients get their turn: `receive` does not wait while messages are queued."""
+
 
 class SessionTimeouts:
     """Starts the timeouts of one client."""
@@ -37,8 +40,12 @@ class SessionTimeouts:
         limits = self._server.limits
         stopping = asyncio.ensure_future(self._server.stopping.wait())
         stopping.add_done_callback(self._stop)
+        num_messages = 0
         try:
             while True:
+                num_messages += 1
+                if num_messages % MESSAGES_PER_TURN == 0:
+                    await asyncio.sleep(0)
                 now = self._loop.time()
                 if now >= self._ends:  # also for a client that never pauses
                     self._out_of_time(now)

@@ -1,0 +1,103 @@
+"""Uploads: a form whose file is written to an unnamed temporary file, which cannot outlive the request.
+
+Threads decode the file piece by piece.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator
+from typing import IO, Any
+
+from python_multipart.multipart import parse_options_header
+from starlette.datastructures import FormData, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
+from starlette.requests import ClientDisconnect, Request
+
+from asr.streaming.audio.audio_file import read_blocks
+from asr.streaming.server.protocols.common import ProtocolError, shown
+from asr.streaming.server.server import Server
+
+MAX_FIELDS = 64
+MAX_FIELD_BYTES = 65536
+BLOCK_S = 1.0
+
+
+class Upload:
+    """An uploaded file, decoded on threads. The owner closes it."""
+
+    def __init__(self, file: IO[bytes], max_s: float) -> None:
+        self._file = file
+        self._closed = threading.Event()
+        self._blocks = read_blocks(file, stopped=self._closed.is_set, block_s=BLOCK_S, max_s=max_s)
+        self._reading: asyncio.Future[Any] | None = None
+
+    async def next_block(self) -> tuple[Any, int] | None:
+        """Samples and sample rate, as from `read_blocks`; None at the end."""
+        self._reading = asyncio.ensure_future(asyncio.to_thread(next, self._blocks, None))
+        # Retrieves the exception, so that asyncio does not log it if the client is gone.
+        self._reading.add_done_callback(lambda task: task.cancelled() or task.exception())
+        await asyncio.wait({self._reading})
+        return self._reading.result()
+
+    def close(self) -> None:
+        """Deletes the file, at once or when the thread that reads it returns, which it then does soon."""
+        self._closed.set()
+        if self._reading is not None and not self._reading.done():
+            self._reading.add_done_callback(lambda _: self.close())
+        else:
+            self._blocks.close()
+            self._file.close()
+
+
+async def receive_form(request: Request, server: Server) -> tuple[FormData, IO[bytes]]:
+    """The form and its file, which the caller closes."""
+    limits = server.limits
+    kind, parameters = parse_options_header(request.headers.get("content-type", ""))
+    if kind != b"multipart/form-data":
+        raise ProtocolError(
+            "the request must be multipart/form-data with the audio as field 'file'", "file", status=415
+        )
+    charset = parameters.get(b"charset", b"utf-8").decode("latin-1")
+    if charset.lower() not in ("utf-8", "utf8"):
+        # Python knows many charsets; some take seconds per megabyte (punycode) or decode to surrogates.
+        raise ProtocolError(f"the charset of the form is {shown(charset)}; it must be UTF-8: leave it out", "charset")
+
+    def check_size(num_bytes: int) -> None:
+        if num_bytes > limits.max_upload_bytes + MAX_FIELD_BYTES:
+            sentence = f"the upload is larger than {limits.max_upload_bytes} bytes: send it in parts, or as MP3 or Opus"
+            raise ProtocolError(sentence, "file", "too_large", status=413)
+
+    length = request.headers.get("content-length", "0")
+    check_size(int(length[:20]) if length.isascii() and length.isdigit() else 0)
+
+    async def body() -> AsyncGenerator[bytes, None]:
+        num_bytes, more = 0, True
+        while more:
+            try:
+                message = await asyncio.wait_for(request.receive(), limits.idle_s)
+            except (TimeoutError, asyncio.TimeoutError) as error:
+                raise ProtocolError(f"nothing came for {limits.idle_s:g} s", status=408) from error
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            if server.stopping.is_set():
+                raise ProtocolError("the server is about to end; try again later", code="stopping", status=503)
+            num_bytes += len(message.get("body", b""))
+            check_size(num_bytes)
+            yield message.get("body", b"")
+            more = message.get("more_body", False)
+
+    parser = MultiPartParser(request.headers, body(), max_files=1, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES)
+    try:
+        form = await asyncio.wait_for(parser.parse(), limits.max_session_s)
+    except (TimeoutError, asyncio.TimeoutError) as error:
+        raise ProtocolError(f"the upload takes longer than {limits.max_session_s:g} s", status=408) from error
+    except OSError as error:
+        raise ProtocolError(f"the upload cannot be stored: {error.strerror}; try again later", status=507) from error
+    except (MultiPartException, ValueError) as error:
+        raise ProtocolError(f"the form cannot be read: {error}") from error
+    upload = form.get("file")
+    if not isinstance(upload, UploadFile):
+        raise ProtocolError("the audio is missing: send it as field 'file', with a file name", "file")
+    return form, upload.file

@@ -1,0 +1,226 @@
+"""Clients that do not read what they are sent, and what else may keep a session from its events."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from starlette.websockets import WebSocketDisconnect
+from support.raw_sockets import BINARY, frame
+from test_connections import Client, with_server
+
+from asr import Recognizer
+from asr.runtime.onnx_model import bundled_model
+from asr.runtime.search import Word
+from asr.streaming import Event, Final
+from asr.streaming.server.protocols import realtime, wyoming
+from asr.streaming.server.protocols.realtime import Connection
+from asr.streaming.server.protocols.realtime_items import LONG, Mark
+from asr.streaming.server.scheduler import Report
+from asr.streaming.server.security.connections import READ_SIZE
+from asr.streaming.server.security.descriptors import OpenConnections
+from asr.streaming.server.security.limits import Limits
+from asr.streaming.server.server import Server
+from asr.streaming.server.session import MAX_QUEUED, SessionFailed
+
+WAIT_S = 60.0
+CLEAR = '{"type": "input_audio_buffer.clear"}'
+
+
+@pytest.fixture(scope="module")
+def recognizer() -> Recognizer:
+    return Recognizer(bundled_model("int8"), search="greedy", second_pass=False)
+
+
+# ---- sessions ----
+
+
+def test_unread_reports_wait_for_their_reader(recognizer: Recognizer) -> None:
+    num_reports = 5 * MAX_QUEUED
+
+    async def run() -> None:
+        async with Server(recognizer, num_threads=1) as server, server.open("test") as session:
+
+            async def flood() -> None:
+                for i in range(num_reports):
+                    await session.report(Mark("clear", i, i))
+                await session.finish()
+
+            flooding = asyncio.create_task(flood())
+            while not (session._events and not session._arrivals):
+                await asyncio.sleep(0.01)
+            assert not flooding.done() and len(session._events) <= 2 * MAX_QUEUED
+            events = session.events()
+            for i in range(num_reports):
+                assert (await asyncio.wait_for(anext(events), WAIT_S)).end == i
+            await flooding
+
+    asyncio.run(run())
+
+
+def test_a_closed_session_keeps_its_reason(recognizer: Recognizer) -> None:
+    async def run() -> None:
+        async with Server(recognizer, num_threads=1) as server, server.open("test") as session:
+            session.close("the server ends")
+            session._add(Report([], 0, 0.0, True, 0.0))
+            with pytest.raises(SessionFailed, match="the server ends"):
+                await session.settle()
+
+    asyncio.run(run())
+
+
+# ---- the Realtime protocol ----
+
+
+def words(count: int) -> tuple[Word, ...]:
+    return tuple(Word("WORD", i, i + 1, 0.5) for i in range(count))
+
+
+class Page:
+    """A client that sends CLEAR forever and reads `num_read` messages, then is gone."""
+
+    def __init__(self, num_read: int) -> None:
+        self.num_read = num_read
+        self.gone = asyncio.Event()
+        self.connected = True
+
+    async def messages(self) -> AsyncIterator[str]:
+        while True:
+            yield CLEAR
+
+    async def send(self, text: str) -> None:
+        self.num_read -= 1
+        if self.num_read < 0:
+            await self.gone.wait()
+            self.connected = False
+            raise WebSocketDisconnect
+
+
+def test_departed_client_ends_a_waiting_session(recognizer: Recognizer) -> None:
+    """It had stopped reading, so that the server had stopped reading from it."""
+
+    async def run() -> None:
+        async with Server(recognizer, num_threads=1) as server, server.open("test") as session:
+            page: Any = Page(num_read=10)
+            serving = asyncio.create_task(Connection(page, session, "", old_form=False).run())
+            while len(session._events) < MAX_QUEUED or session._arrivals:
+                await asyncio.sleep(0.01)
+            assert len(session._events) < 3 * MAX_QUEUED and not serving.done()
+            page.gone.set()
+            await asyncio.wait_for(serving, WAIT_S)
+
+    asyncio.run(run())
+
+
+def test_a_long_item_ends_on_a_thread(recognizer: Recognizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And is encoded in pieces, between which the event loop can have the interpreter lock."""
+    num_words = 100 * LONG
+    threads: list[int] = []
+    longest = 0
+
+    def dumps(value: Any, original: Any = json.dumps) -> str:
+        nonlocal longest
+        text: str = original(value)
+        threads.append(threading.get_ident())
+        longest = max(longest, len(text))
+        return text
+
+    monkeypatch.setattr(realtime.json, "dumps", dumps)
+    sent: list[dict[str, Any]] = []
+
+    async def send(text: str) -> None:
+        sent.append(json.loads(text))
+
+    async def events() -> AsyncIterator[Event]:
+        yield Final("", 0.0, 1.0, words(LONG - 1))
+        assert set(threads) == {threading.get_ident()}, "short ones are not worth a thread"
+        yield Final("", 0.0, 1.0, words(num_words - LONG + 1))
+        threads.clear()
+        yield Mark("commit", 1.0, 1.0)
+        assert threads and threading.get_ident() not in threads
+
+    async def run() -> None:
+        session: Any = SimpleNamespace(recognizer=recognizer, events=events, close=lambda: None)
+        client: Any = SimpleNamespace(send=send)
+        connection = Connection(client, session, "gpt-realtime-whisper", old_form=False)
+        connection._items.details = frozenset({"words", "logprobs"})
+        await connection._send_transcripts()
+
+    asyncio.run(run())
+    last = sent[-1]
+    assert len(last["words"]) == len(last["logprobs"]) == num_words and last["type"].endswith("completed")
+    assert longest < 10 * num_words
+
+
+# ---- connections ----
+
+
+def test_what_follows_a_close_frame_is_discarded() -> None:
+    """And is not counted as unread, which would stop reading from everybody else."""
+    connections = OpenConnections(Limits(), lambda: None)
+    num_received = 0
+    num_unread = set()
+
+    async def close(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        await send({"type": "websocket.close", "code": 1000})
+
+    def adapt(config: Any) -> None:
+        config.app = close
+        config.load()
+        protocol = config.ws_protocol_class
+
+        def data_received(self: Any, data: bytes, original: Any = protocol.data_received) -> None:
+            nonlocal num_received
+            original(self, data)
+            num_received += len(data)
+            num_unread.add(connections.unread_bytes)
+
+        protocol.data_received = data_received
+
+    async def talk(client: Client) -> None:
+        assert (await client.frames())[0][0] == 8
+        client.writer.write(10 * frame(BINARY, bytes(60000)))
+        while num_received < 600000:
+            await asyncio.sleep(0.001)
+
+    with_server(talk, adapt=adapt, connections=connections)
+    assert num_unread == {0}
+
+
+@pytest.fixture
+def door() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        yield door
+
+
+def test_wyoming_reads_little_at_a_time(door: socket.socket) -> None:
+    sizes = []
+
+    async def run() -> None:
+        ended = asyncio.Event()
+
+        def add(transport: Any) -> bool:
+            sizes.append(transport.max_size)
+            ended.set()
+            return False
+
+        connections = SimpleNamespace(add=add, discard=lambda transport: None)
+        server: Any = SimpleNamespace(limits=Limits(), connections=connections)
+        async with wyoming.listening(server, door):
+            _, writer = await asyncio.open_connection(*door.getsockname())
+            await asyncio.wait_for(ended.wait(), WAIT_S)
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+
+    asyncio.run(run())
+    assert sizes == [READ_SIZE]

@@ -1,0 +1,94 @@
+"""Uploads whose file cannot be stored or decoded, and readers of files that nobody needs anymore."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import io
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import starlette.formparsers
+from starlette.requests import Request
+
+from asr import Recognizer
+from asr.runtime.onnx_model import bundled_model
+from asr.streaming.server.protocols import uploads
+from asr.streaming.server.protocols.common import ProtocolError
+from asr.streaming.server.protocols.transcriptions import _finals
+from asr.streaming.server.protocols.uploads import Upload, receive_form
+from asr.streaming.server.security.limits import Limits
+from asr.streaming.server.server import Server
+
+WAIT_S = 60.0
+
+
+def test_a_closed_upload_stops_its_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = []
+
+    def search(file: object, stopped: Any, **options: object) -> Iterator[None]:
+        """Takes long, as a file could that was made for this."""
+        for _ in range(20000):
+            if stopped():
+                ended.append(True)
+                return
+            time.sleep(0.001)
+        yield from ()
+
+    monkeypatch.setattr(uploads, "read_blocks", search)
+
+    async def run() -> None:
+        file = io.BytesIO()
+        upload = Upload(file, 1.0)
+        reading = asyncio.create_task(upload.next_block())
+        await asyncio.sleep(0.01)
+        upload.close()
+        assert await asyncio.wait_for(reading, WAIT_S) is None and ended == [True]
+        await asyncio.sleep(0)
+        assert file.closed
+
+    asyncio.run(run())
+
+
+def test_defect_of_a_decoder_ends_the_session(caplog: pytest.LogCaptureFixture) -> None:
+    """The client is told, the log has the reason."""
+
+    async def next_block() -> None:
+        raise IndexError("index out of range")
+
+    async def run() -> None:
+        recognizer = Recognizer(bundled_model("int8"), search="greedy", second_pass=False)
+        async with Server(recognizer, num_threads=1) as server, server.open("test") as session:
+            finals = _finals(session, SimpleNamespace(next_block=next_block))  # type: ignore[arg-type]
+            with pytest.raises(ProtocolError, match="the reason is in the server's log") as raised:
+                await asyncio.wait_for(anext(finals), WAIT_S)
+            assert raised.value.status == 500 and raised.value.to_dict()["type"] == "server_error"
+
+    asyncio.run(run())
+    assert "IndexError" in caplog.text
+
+
+def test_a_full_disk_is_status_507(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(tempfile.SpooledTemporaryFile):  # type: ignore[type-arg]
+        def write(self, data: Any) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(starlette.formparsers, "SpooledTemporaryFile", Full)
+    head = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n'
+    scope = {"type": "http", "headers": [(b"content-type", b"multipart/form-data; boundary=x")]}
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": head + bytes(1000) + b"\r\n--x--\r\n"}
+
+    async def run() -> None:
+        server: Any = SimpleNamespace(limits=Limits(), stopping=asyncio.Event())
+        with pytest.raises(ProtocolError, match="cannot be stored: No space left on device") as raised:
+            await receive_form(Request(scope, receive), server)
+        assert raised.value.status == 507 and raised.value.to_dict()["type"] == "server_error"
+
+    asyncio.run(run())
