@@ -1,9 +1,8 @@
 """Closed phrases against free speech: python benchmarks/phrases.py data/answers.jsonl.gz [--id an4] [--plot out.png]
 
-Decodes a data set of short utterances like finals (full context): as free speech, with the language model and the
-decoder, and with a closed list. The list comes from the transcripts of the data set: its words (--list words), or every
-other one of its distinct sentences (--list sentences). The utterances of `--other`, any data set, and the other
-sentences are not in the list.
+Decodes a data set of short utterances like finals (full context): as free speech, with the n-grams, and with a closed
+list. The list comes from the transcripts of the data set: its words (--list words), or every other one of its distinct
+sentences (--list sentences). The utterances of `--other`, any data set, and the other sentences are not in the list.
 
 Right: utterances recognized completely. Rejected: utterances not in the list that became [unk] or nothing. False: words
 of the list recognized in `--other` that were not spoken, per word spoken there.
@@ -26,7 +25,7 @@ from asr.evaluation.plots import new_axes
 from asr.evaluation.wer import count_errors
 from asr.lm.packed import load_lm
 from asr.runtime.onnx_model import bundled_model
-from asr.runtime.search import LmWeights, decode, output_symbols, text
+from asr.runtime.search import LmWeights, decode_words, output_symbols
 
 UNKNOWN = "[unk]"
 
@@ -36,6 +35,7 @@ class Utterance:
     reference: str
     log_probs: np.ndarray
     encoder_out: np.ndarray
+    phone_log_probs: np.ndarray | None
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Row:
 def load(engine: Engine, data: Path, id: str, number: int | None) -> list[Utterance]:
     """Utterances whose id contains `id`, without copies at another speed."""
     cuts = evenly_spread([cut for cut in load_cuts(data) if id in cut.id and "_sp" not in cut.id], number)
-    return [Utterance(text, *encoded[:2]) for text, encoded in encode(engine, cuts, 0, f"encoding {data.name}")]
+    return [Utterance(text, *encoded) for text, encoded in encode(engine, cuts, 0, f"encoding {data.name}")]
 
 
 def measure(
@@ -103,17 +103,19 @@ def main() -> None:
     entries = sentences[::2] if args.list == "sentences" else sorted({w for s in sentences for w in s.split()})
     listed = [u for u in data if args.list == "words" or u.reference in entries]
     left_out = [u for u in data if args.list == "sentences" and u.reference not in entries]
-    fusion = LmWeights().fusion(load_lm(args.lm), engine.tokens)
+    fusion = LmWeights().fusion(load_lm(args.lm), engine.tokens, phones=engine.phones)
 
     def free(utterance: Utterance, search: str) -> str:
-        best = decode(
+        found = decode_words(
             utterance.log_probs,
+            engine.tokens,
             search,
             score=partial(engine.score, encoder_out=utterance.encoder_out),
             ctc_weight=engine.rescore_ctc_weight,
             fusion=None if search == "greedy" else fusion,
+            phone_log_probs=utterance.phone_log_probs,
         )
-        return text(best, engine.tokens)
+        return " ".join(word.word for word in found)
 
     def closed(utterance: Utterance, phrases: Phrases) -> str:
         search = CtcPhraseSearch(phrases)

@@ -52,7 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="start with the weights of an .onnx file of `asr export`, or of the bundled one: bundled",
     )
-    parser.add_argument("--lr", type=float, default=DEFAULTS.lr, metavar="RATE", help="highest rate (%(default)s)")
+    parser.add_argument(
+        "--lr", type=float, default=DEFAULTS.lr, metavar="RATE", help="peak learning rate (%(default)s)"
+    )
     parser.add_argument(
         "--cooldown",
         type=float,

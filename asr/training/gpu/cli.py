@@ -45,7 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE.safetensors", help="the new weights")
     parser.add_argument(
-        "--minutes", type=float, required=True, metavar="M", help="time of training, without reading the recordings"
+        "--minutes",
+        type=float,
+        required=True,
+        metavar="M",
+        help="minutes of training, not counting the time to read the recordings",
     )
     parser.add_argument(
         "--init", default="bundled", metavar="WEIGHTS", help="weights to start from, as for train.init (bundled)"
@@ -63,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="pronunciations for a network with phones, of `asr lexicon make` (default: those of the bundled "
         "language model)",
     )
-    parser.add_argument("--lr", type=float, default=Options.lr, metavar="RATE", help="highest rate (%(default)s)")
+    parser.add_argument("--lr", type=float, default=Options.lr, metavar="RATE", help="peak learning rate (%(default)s)")
     parser.add_argument(
         "--batch-s",
         type=float,
