@@ -314,7 +314,16 @@ class CtcPrefixBeamSearch:
 
 @final
 class Phrases:
-    def __init__(self, list: str, tokens: list[str], unknown_cost: float = ...) -> None: ...
+    def __init__(
+        self,
+        list: str,
+        tokens: list[str],
+        unknown_cost: float = ...,
+        phones: list[str] = ...,
+        lm: NgramLm | None = None,
+    ) -> None: ...
+    @property
+    def over_phones(self) -> bool: ...
     @property
     def tokens(self) -> list[str]: ...
 

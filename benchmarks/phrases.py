@@ -92,7 +92,7 @@ def main() -> None:
     parser.add_argument(
         "--unknown-costs", default=f"{OPTIONS['unknown_cost'].default:g}", metavar="X,...", help="default: %(default)s"
     )
-    parser.add_argument("--lm", default="bundled", help="of free speech: a file of `asr lm` (default: the bundled one)")
+    parser.add_argument("--lm", default="bundled", help="of free speech, and pronounces the list: a file of `asr lm`")
     parser.add_argument("--plot", type=Path, metavar="OUT.png")
     args = parser.parse_args()
 
@@ -103,7 +103,8 @@ def main() -> None:
     entries = sentences[::2] if args.list == "sentences" else sorted({w for s in sentences for w in s.split()})
     listed = [u for u in data if args.list == "words" or u.reference in entries]
     left_out = [u for u in data if args.list == "sentences" and u.reference not in entries]
-    fusion = LmWeights().fusion(load_lm(args.lm), engine.tokens, phones=engine.phones)
+    lm = load_lm(args.lm)
+    fusion = LmWeights().fusion(lm, engine.tokens, phones=engine.phones)
 
     def free(utterance: Utterance, search: str) -> str:
         found = decode_words(
@@ -119,7 +120,7 @@ def main() -> None:
 
     def closed(utterance: Utterance, phrases: Phrases) -> str:
         search = CtcPhraseSearch(phrases)
-        search.advance(utterance.log_probs)
+        search.advance(utterance.phone_log_probs if phrases.over_phones else utterance.log_probs)
         return " ".join(word[0] for word in words(search.hypotheses(1, True)[0], phrases.tokens))
 
     rows = [
@@ -127,7 +128,7 @@ def main() -> None:
         measure("free", lambda u: free(u, "rescore"), listed, left_out, other),
     ]
     for cost in map(float, args.unknown_costs.split(",")):
-        phrases = Phrases("\n".join(entries), output_symbols(engine.tokens), cost)
+        phrases = Phrases("\n".join(entries), output_symbols(engine.tokens), cost, engine.phones, lm)
         rows.append(measure(f"{UNKNOWN} at {cost:g}", lambda u, p=phrases: closed(u, p), listed, left_out, other))  # type: ignore[misc]
     print(f"{len(listed)} utterances of a list of {len(entries)}, {len(left_out)} left out, {len(other)} others")
     print("                WER %  right %  rejected %  false %")

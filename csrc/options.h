@@ -79,7 +79,7 @@ inline constexpr Option kOptions[] = {
     {"hotword_boost", &asr_options::hotword_boost, OptionType::kNumber, '(', 0, 20, 0.75,
      "bonus in nats for each letter of a hotword"},
     {"unknown_cost", &asr_options::unknown_cost, OptionType::kNumber, '(', 0, 100, 1.5,
-     "with phrases, cost in nats for each letter that becomes [unk]"},
+     "with phrases, cost in nats for each phone or letter that becomes [unk]"},
     {"silence_after_speech_s", &asr_options::silence_after_speech_s, OptionType::kNumber, '(', 0, kInfinity, 2,
      "longest silence before an utterance ends; shorter if the sentence sounds complete; inf: silence never ends one"},
     {"min_silence_after_speech_s", &asr_options::min_silence_after_speech_s, OptionType::kNumber, '(', 0, kInfinity,

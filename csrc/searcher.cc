@@ -27,7 +27,9 @@ void Searcher::advance(const float* letters, const float* phones, std::int64_t n
     std::visit([&](auto& search) { search.advance(letters, num_frames, num_letters); }, search_);
     return;
   }
-  std::get<CtcPrefixBeamSearch>(search_).advance(phones, num_frames, options_->num_phone_tokens());
+  const std::int64_t num_phones = options_->num_phone_tokens();
+  if (auto* closed = std::get_if<CtcPhraseSearch>(&search_)) return closed->advance(phones, num_frames, num_phones);
+  std::get<CtcPrefixBeamSearch>(search_).advance(phones, num_frames, num_phones);
   letters_.advance(letters, num_frames, num_letters);
 }
 
@@ -47,7 +49,7 @@ std::vector<Hypothesis> Searcher::sentences(std::int64_t num_best) const {
 std::vector<std::vector<Word>> Searcher::words(const std::vector<Hypothesis>& hypotheses, double start_s) const {
   std::vector<std::vector<Word>> result;
   const Calibration& calibration = options_->calibration;
-  if (over_phones()) {
+  if (over_phones() && !options_->phrases) {
     const Hypothesis letters = letters_.hypotheses().front();
     for (const Hypothesis& hypothesis : hypotheses) {
       result.push_back(
@@ -56,9 +58,12 @@ std::vector<std::vector<Word>> Searcher::words(const std::vector<Hypothesis>& hy
     return result;
   }
   const bool with_lm = options_->fusion && options_->fusion->has_lm();
-  const ConfidenceMap& map = with_lm ? calibration.confidence_with_lm : calibration.confidence_without_lm;
+  const ConfidenceMap& map = over_phones() ? calibration.confidence_with_phones
+                             : with_lm     ? calibration.confidence_with_lm
+                                           : calibration.confidence_without_lm;
+  const std::vector<std::string>& tokens = options_->phrases ? options_->phrases->tokens() : options_->tokens;
   for (const Hypothesis& hypothesis : hypotheses) {
-    result.push_back(asr_stream::words(hypothesis, tokens(), map, start_s));
+    result.push_back(asr_stream::words(hypothesis, tokens, map, start_s));
   }
   return result;
 }
@@ -78,9 +83,10 @@ std::optional<double> Searcher::sentence_end_log_prob() const {
   return beam ? beam->sentence_end_log_prob() : std::nullopt;
 }
 
-const std::vector<std::string>& Searcher::tokens() const noexcept {
-  if (over_phones()) return options_->fusion->tokens();
-  return options_->phrases ? options_->phrases->tokens() : options_->tokens;
+bool Searcher::begins_word(std::int64_t token) const {
+  if (options_->phrases) return options_->phrases->begins_word(static_cast<std::int32_t>(token));
+  const std::vector<std::string>& tokens = over_phones() ? options_->fusion->tokens() : options_->tokens;
+  return asr_stream::begins_word(tokens[static_cast<std::size_t>(token)]);
 }
 
 }  // namespace asr_stream

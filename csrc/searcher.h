@@ -51,8 +51,8 @@ class Searcher {
   std::optional<double> sentence_end_log_prob() const;
 
   bool over_phones() const noexcept { return options_->over_phones(); }
-  // Spelling of the tokens that are searched.
-  const std::vector<std::string>& tokens() const noexcept;
+  // Whether a token of the head that is searched begins a word, or separates two.
+  bool begins_word(std::int64_t token) const;
 
  private:
   std::shared_ptr<const SegmentOptions> options_;

@@ -88,7 +88,9 @@ void Segment::stepped(const Rows& log_probs, const Rows& encoder_out, const Rows
   const auto from = [](const Rows& rows, std::int64_t frame) { return rows.data + frame * rows.num_columns; };
   if (step.view) {
     const std::int64_t skipped = second_pass_->add(log_probs, phone_log_probs, num_valid);
-    if (step.view == 1 && options_->rescores()) append(encoder_out_, from(encoder_out, skipped), (num_valid - skipped) * dim);
+    if (step.view == 1 && options_->rescores()) {
+      append(encoder_out_, from(encoder_out, skipped), (num_valid - skipped) * dim);
+    }
     search_mean();
   } else {
     chunk_log_probs_.assign(log_probs.data, from(log_probs, num_valid));
@@ -175,7 +177,7 @@ void Segment::search_chunk() {
     const bool is_over = chunk_searched_ == chunk_frames_;
     const std::int64_t token = is_over ? kBlankId : likeliest_token();
     // A token may last for several frames: it begins a word in the first of them only.
-    const bool word_begins = token != last_token_ && begins_word(searcher_.tokens()[static_cast<std::size_t>(token)]);
+    const bool word_begins = token != last_token_ && searcher_.begins_word(token);
     auto next = endpoints_.next(searcher_, num_frames_ - utterance_start_, word_begins);
     if (auto* question = std::get_if<PunctuationUnits>(&next)) {
       work_ = std::make_unique<const Work>(std::move(*question));
@@ -208,11 +210,8 @@ void Segment::search_chunk() {
 
 // The likeliest token of the next frame of the chunk.
 std::int64_t Segment::likeliest_token() const {
-  const bool phones = searcher_.over_phones();
-  // Of the network: a search for phrases has another token, [unk].
-  const std::int64_t num_tokens =
-      phones ? options_->num_phone_tokens() : static_cast<std::int64_t>(options_->tokens.size());
-  const std::vector<float>& log_probs = phones ? chunk_phone_log_probs_ : chunk_log_probs_;
+  const std::vector<float>& log_probs = searcher_.over_phones() ? chunk_phone_log_probs_ : chunk_log_probs_;
+  const auto num_tokens = static_cast<std::int64_t>(log_probs.size()) / chunk_frames_;  // of the network: without [unk]
   const auto row = log_probs.begin() + chunk_searched_ * num_tokens;
   return std::max_element(row, row + num_tokens) - row;
 }
@@ -255,8 +254,7 @@ void Segment::search_mean() {
 void Segment::rescore() {
   if (last_searcher().has_lattice()) return rescore_sentences(last_searcher().sentences(kNumSentences));
   const std::int64_t num_rescored = options_->rescores() ? options_->num_rescored : 1;
-  const std::int64_t num_alternatives = options_->max_alternatives;
-  nbest_ = last_searcher().hypotheses(std::max(num_rescored, 1 + kRepeated * num_alternatives), true);
+  nbest_ = last_searcher().hypotheses(std::max(num_rescored, 1 + kRepeated * options_->max_alternatives), true);
   const std::size_t count = std::min(nbest_.size(), static_cast<std::size_t>(num_rescored));
   if (count == 1 || nbest_.front().tokens.empty()) return report_final(std::move(nbest_));
   DecoderScoring scoring{{}, std::move(encoder_out_), num_frames_ - utterance_start_};

@@ -51,7 +51,8 @@ Options resolved(const Options& options, const ModelMetadata& metadata) {
 std::shared_ptr<const SegmentOptions> segment_options(const Options& options, const ModelMetadata& metadata,
                                                       std::shared_ptr<const LmFusion> fusion, const Lists& lists,
                                                       std::shared_ptr<const PunctuationMetadata> punctuation,
-                                                      std::shared_ptr<const NeuralLmMetadata> neural_lm) {
+                                                      std::shared_ptr<const NeuralLmMetadata> neural_lm,
+                                                      const NgramLm* lm) {
   auto segment = std::make_shared<SegmentOptions>(resolved(options, metadata));
   segment->tokens = metadata.output_symbols();
   segment->phones = metadata.phones;
@@ -61,7 +62,7 @@ std::shared_ptr<const SegmentOptions> segment_options(const Options& options, co
   }
   if (lists.phrases) {
     segment->phrases = std::make_shared<const Phrases>(*lists.phrases, segment->tokens,
-                                                       static_cast<float>(options.unknown_cost));
+                                                       static_cast<float>(options.unknown_cost), segment->phones, lm);
   } else {
     segment->fusion = std::move(fusion);
     segment->neural_lm = std::move(neural_lm);
@@ -95,11 +96,13 @@ std::shared_ptr<const SegmentOptions> checked(std::shared_ptr<const SegmentOptio
   if (options->fusion && options->phrases) {
     throw std::invalid_argument("phrases are a grammar: they take no language model and no hotwords");
   }
-  if (options->phrases && options->phrases->num_model_tokens() != static_cast<std::int64_t>(options->tokens.size())) {
+  const auto num_letters = static_cast<std::int64_t>(options->tokens.size());
+  const std::int64_t num_tokens = options->over_phones() ? options->num_phone_tokens() : num_letters;
+  if (options->phrases && options->phrases->num_model_tokens() != num_tokens) {
     throw std::invalid_argument("the phrases were given " + std::to_string(options->phrases->num_model_tokens()) +
-                                " tokens, the segment " + std::to_string(options->tokens.size()));
+                                " tokens, the segment " + std::to_string(num_tokens));
   }
-  if (options->over_phones() &&
+  if (options->fusion && options->over_phones() &&
       options->fusion->num_tokens() != 1 + 2 * options->phones.size()) {
     throw std::invalid_argument("the fusion is over " + std::to_string(options->fusion->num_tokens() / 2) +
                                 " phones, the segment has " + std::to_string(options->phones.size()));

@@ -59,7 +59,9 @@ struct SegmentOptions {
   void calibrate(const Calibration& measured);
   std::int64_t num_phone_tokens() const noexcept { return static_cast<std::int64_t>(1 + 2 * phones.size()); }
   // Whether the search is over phones.
-  bool over_phones() const noexcept { return fusion && fusion->over_phones(); }
+  bool over_phones() const noexcept {
+    return (fusion && fusion->over_phones()) || (phrases && phrases->over_phones());
+  }
   // Whether the decoder takes part.
   bool rescores() const { return search == Search::kRescore && !phrases && !over_phones(); }
   std::vector<std::string> warnings;  // sentences: why most words are wrong; the lines of lists that are left out
@@ -79,11 +81,13 @@ struct Lists {
 };
 
 Options resolved(const Options& options, const ModelMetadata& metadata);
-// For streams of a model file. fusion, which the phrases take the place of, punctuation and neural_lm: or null.
+// For streams of a model file. fusion, which the phrases take the place of, punctuation and neural_lm: or null. lm:
+// pronounces the phrases, or null.
 std::shared_ptr<const SegmentOptions> segment_options(const Options& options, const ModelMetadata& metadata,
                                                       std::shared_ptr<const LmFusion> fusion, const Lists& lists,
                                                       std::shared_ptr<const PunctuationMetadata> punctuation,
-                                                      std::shared_ptr<const NeuralLmMetadata> neural_lm = nullptr);
+                                                      std::shared_ptr<const NeuralLmMetadata> neural_lm = nullptr,
+                                                      const NgramLm* lm = nullptr);
 
 // The options themselves. Errors: std::invalid_argument for none, and for values that are out of range or that do not
 // go together.

@@ -52,8 +52,8 @@ class Recognizer:
         introduces words that sound like it: "Nguyen = win, new yen". Capitals, digits and signs are written as given.
         Lines that cannot be used are skipped; `warnings` names them.
     phrases: a grammar that replaces free speech, such as voice commands: a list, or a file with one phrase per line.
-        Only sequences of these phrases are recognized, and "[unk]" for other speech, without language model and
-        decoder.
+        Only sequences of these phrases are recognized, and "[unk]" for other speech, without decoder. The language
+        model only pronounces the words, for a model with phones.
     punctuation: model for case and punctuation: a file, one to share, None for none, or "auto": the bundled one for an
         English model. Without one, formatted text is in lower case. Endpoints use it even if text is not formatted.
     mask: words and phrases to hide, a list, or a file with one per line: their letters become stars.
@@ -143,12 +143,9 @@ class Recognizer:
         tokens, phones = output_symbols(self.onnx.tokens), list(metadata.phones)
         if phrases is not None and hotwords:
             raise ValueError("phrases are a grammar, which takes no hotwords; give one of the two")
-        grammar = None
-        if phrases is not None:
-            grammar, lm = Phrases(list_text("phrases", phrases), tokens, self.unknown_cost), None
-        elif lm == "auto":
+        if lm == "auto":
             lm = "bundled" if model is None and self.search != "greedy" else None
-        if self.search == "greedy" and (lm or hotwords):
+        if self.search == "greedy" and phrases is None and (lm or hotwords):
             raise ValueError("search greedy takes no language model and no hotwords; use search beam or rescore")
         if lm == "bundled":
             _check_bundled_lm(tokens)
@@ -157,13 +154,16 @@ class Recognizer:
         if neural_lm == "auto":
             neural_lm = bundled_neural_lm() if phones and lm in ("bundled", BUNDLED, str(BUNDLED)) else None
         self.neural_model: NeuralLmFile | None = None
-        if neural_lm is not None and self.language_model is not None:
+        if neural_lm is not None and self.language_model is not None and phrases is None:
             chosen_lm = neural_lm
             self.neural_model = self._open(
                 "neural_lm", (neural_lm, num_threads), lambda: _open_neural_lm(chosen_lm, num_threads)
             )
         self.fusion: LmFusion | None = None
-        if self.language_model or hotwords:
+        grammar: Phrases | None = None
+        if phrases is not None:
+            grammar = Phrases(list_text("phrases", phrases), tokens, self.unknown_cost, phones, self.language_model)
+        elif self.language_model or hotwords:
             weights = [getattr(self.options, name) for name in OPTIONS if name.startswith(("lm_", "hotword_"))]
             listed = list_text("hotwords", hotwords) if hotwords else None
             self.fusion = self._open(

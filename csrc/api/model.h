@@ -60,6 +60,7 @@ class Model {
   void open_decoder() const;
 
   const PunctuationModel* punctuation() const noexcept { return punctuation_.get(); }  // may be null
+  const NgramLm* lm() const noexcept { return lm_.get(); }
   const NeuralLmModel* neural_lm() const noexcept { return neural_lm_.get(); }
 
   const ModelMetadata& metadata() const noexcept { return metadata_; }

@@ -16,7 +16,8 @@ std::shared_ptr<const SegmentOptions> new_segment_options(const Model& model, co
   const bool use_lm = assets.use_lm && !assets.phrases;
   auto segment = segment_options(options, model.metadata(), model.fusion(options, use_lm, assets.hotwords), assets,
                                  model.punctuation() ? model.punctuation()->metadata() : nullptr,
-                                 model.neural_lm() && use_lm ? model.neural_lm()->metadata() : nullptr);
+                                 model.neural_lm() && use_lm ? model.neural_lm()->metadata() : nullptr,
+                                 assets.use_lm ? model.lm() : nullptr);
   if (segment->rescores()) model.open_decoder();
   return segment;
 }

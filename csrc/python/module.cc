@@ -190,8 +190,14 @@ void bind_ctc(py::module_& m) {
   beam.def("sentences", exclusive(&CtcPrefixBeamSearch::sentences), "num_best"_a);
 
   py::class_<Phrases, std::shared_ptr<Phrases>>(m, "Phrases")
-      .def(py::init<std::string_view, const std::vector<std::string>&, float>(), "list"_a, "tokens"_a,
-           "unknown_cost"_a = kUnknownCost)
+      .def(py::init([](std::string_view list, const std::vector<std::string>& tokens, float unknown_cost,
+                       const std::vector<std::string>& phones, const NgramLm* lm) {
+             const py::gil_scoped_release release;  // words may have to be pronounced
+             return std::make_shared<Phrases>(list, tokens, unknown_cost, phones, lm);
+           }),
+           "list"_a, "tokens"_a, "unknown_cost"_a = kUnknownCost, "phones"_a = std::vector<std::string>(),
+           "lm"_a = nullptr)
+      .def_property_readonly("over_phones", &Phrases::over_phones)
       .def_property_readonly("tokens", &Phrases::tokens);
 
   using Closed = Exclusive<CtcPhraseSearch>;

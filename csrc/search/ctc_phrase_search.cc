@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "search/words.h"
+
 namespace asr_stream {
 
 namespace {
@@ -153,7 +155,7 @@ CtcPhraseSearch::Alignment CtcPhraseSearch::extended(const Transition& transitio
   alignment.last = {num_frames_, num_frames_, 0.0};
   if (transition.from->step != kStart) {
     const Alignment& before = *transition.alignment;
-    alignment.history = histories_.append(before.history, {token_at(transition.from->step), before.last});
+    alignment.history = histories_.append(before.history, {output_at(transition.from->step), before.last});
   }
   return alignment;
 }
@@ -194,16 +196,16 @@ Hypothesis CtcPhraseSearch::hypothesis(const State& state) const {
   result.log_prob = alignment.score;
   if (state.step == kStart) return result;
   bool whole = state.step == kUnknown || phrases_->ends_word(phrases_->step(state.step).node);
-  const auto add = [&](std::int32_t token, const TokenSpan& span) {
+  const auto add = [&](std::int32_t output, const TokenSpan& span) {
     if (whole) {
-      result.tokens.push_back(token);
+      result.tokens.push_back(output);
       span.append_to(result);
     }
-    whole = whole || phrases_->begins_word(token);
+    whole = whole || begins_word(phrases_->tokens()[static_cast<std::size_t>(output)]);
   };
-  add(token_at(state.step), alignment.last);
+  add(output_at(state.step), alignment.last);
   for (std::int32_t h = alignment.history; h != SharedLists<PastToken>::kEmpty; h = histories_.parent(h)) {
-    add(histories_[h].token, histories_[h].span);
+    add(histories_[h].output, histories_[h].span);
   }
   std::reverse(result.tokens.begin(), result.tokens.end());
   std::reverse(result.start_frames.begin(), result.start_frames.end());

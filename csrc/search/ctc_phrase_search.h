@@ -51,7 +51,7 @@ class CtcPhraseSearch {
   static constexpr std::int32_t kUnknown = -2;
 
   struct PastToken {
-    std::int32_t token;
+    std::int32_t output;
     TokenSpan span;
   };
   // The best alignment that ends in a state.
@@ -88,8 +88,9 @@ class CtcPhraseSearch {
   Alignment extended(const Transition& transition);
   void release(const State& state);
 
-  std::int32_t token_at(std::int32_t step) const {
-    return step == kUnknown ? phrases_->unknown_token() : phrases_->step(step).token;
+  std::int32_t token_at(std::int32_t step) const { return phrases_->step(step).token; }
+  std::int32_t output_at(std::int32_t step) const {
+    return step == kUnknown ? phrases_->unknown_token() : phrases_->step(step).output;
   }
   bool is_final(const State& state) const;
   static bool better(const State* a, const State* b);

@@ -119,7 +119,7 @@ void Hotwords::raise_pronounced(Boosts& boosts, Pronouncer& pronouncer, const Ng
   const bool is_alias = !word.empty();
   const std::vector<std::string> parts = split_words(text);
   std::vector<std::vector<std::string>> pronunciations;
-  for (const std::string& part : parts) pronunciations.push_back(pronouncer.pronounce(part));
+  for (const std::string& part : parts) pronunciations.push_back(pronouncer.pronounce(part, "hotword"));
   std::vector<Symbols> variants(1);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     Symbols end;

@@ -96,7 +96,8 @@ SentenceRescoring::SentenceRescoring(const LmFusion& fusion, const NeuralLmMetad
     sentences_.push_back(std::move(sentence));
     scored_.push_back(std::move(scored));
   }
-  for (std::int32_t unused = 0; nodes_.size() < PieceTree::kMinNodes;) unused = child(unused, WordPieces::kSentenceEdge);
+  std::int32_t unused = 0;
+  while (nodes_.size() < PieceTree::kMinNodes) unused = child(unused, WordPieces::kSentenceEdge);
   put_in_order();
 }
 

@@ -1,14 +1,19 @@
 #include "search/phrases.h"
 
+#include <algorithm>
+#include <map>
 #include <set>
 #include <stdexcept>
+#include <utility>
 
+#include "search/pronouncer.h"
 #include "search/spelling.h"
 
 namespace asr_stream {
 
-Phrases::Phrases(std::string_view list, const std::vector<std::string>& tokens, float unknown_cost)
-    : tokens_(tokens), unknown_cost_(unknown_cost) {
+Phrases::Phrases(std::string_view list, const std::vector<std::string>& tokens, float unknown_cost,
+                 const std::vector<std::string>& phones, const NgramLm* lm)
+    : over_phones_(!phones.empty() && lm && !lm->phones().empty()), unknown_cost_(unknown_cost) {
   check_option("unknown_cost", unknown_cost);
   const Spelling spelling(tokens);
   std::set<std::string> spelled;
@@ -18,9 +23,13 @@ Phrases::Phrases(std::string_view list, const std::vector<std::string>& tokens, 
   if (spelled.empty()) {
     throw std::invalid_argument("the list of phrases has no phrase; give one or more, or no list for free speech");
   }
-  tokens_.push_back("\xE2\x96\x81" + std::string(kUnknownPhrase));
-
   const std::vector<std::string_view> phrases(spelled.begin(), spelled.end());
+  over_phones_ ? pronounce(phrases, phones, *lm) : spell(phrases, tokens);
+  tokens_.push_back("\xE2\x96\x81" + std::string(kUnknownPhrase));
+}
+
+void Phrases::spell(const std::vector<std::string_view>& phrases, const std::vector<std::string>& tokens) {
+  tokens_ = tokens;
   const Lexicon trie(phrases, std::vector<float>(phrases.size()).data());
   begin_ = trie.child(kRoot, ' ');
   const std::vector<std::string> texts = token_texts(tokens);
@@ -31,7 +40,6 @@ Phrases::Phrases(std::string_view list, const std::vector<std::string>& tokens, 
     begins_word_.push_back(first == ' ');
     if (is_text) by_first_byte[first].push_back(static_cast<std::int32_t>(token));
   }
-  begins_word_.push_back(true);  // [unk]
   for (std::int32_t node = 0; node < static_cast<std::int32_t>(trie.num_nodes()); ++node) {
     first_step_.push_back(steps_.size());
     for (std::int32_t i = 0; i < trie.num_children(node); ++i) {
@@ -40,11 +48,70 @@ Phrases::Phrases(std::string_view list, const std::vector<std::string>& tokens, 
         for (const char byte : texts[static_cast<std::size_t>(token)]) {
           if (end != Lexicon::kNone) end = trie.child(end, static_cast<std::uint8_t>(byte));
         }
-        if (end != Lexicon::kNone) steps_.push_back({token, end});
+        if (end != Lexicon::kNone) steps_.push_back({token, end, token});
       }
     }
     ends_phrase_.push_back(trie.word(node) != Lexicon::kNone);
     ends_word_.push_back(ends_phrase_.back() != 0 || (node != kRoot && trie.child(node, ' ') != Lexicon::kNone));
+  }
+  first_step_.push_back(steps_.size());
+}
+
+void Phrases::pronounce(const std::vector<std::string_view>& phrases, const std::vector<std::string>& phones,
+                        const NgramLm& lm) {
+  begins_word_.assign(1, false);  // blank
+  for (std::size_t i = 0; i < phones.size(); ++i) begins_word_.insert(begins_word_.end(), {true, false});
+  std::vector<std::int32_t> begins;  // the token of each phone of the language model at the beginning of a word
+  for (const std::string& phone : lm.phones()) {
+    const auto found = std::find(phones.begin(), phones.end(), phone);
+    if (found == phones.end()) {
+      throw std::invalid_argument("the language model pronounces words with the phone '" + phone +
+                                  "', which the model lacks; use the language model that belongs to it");
+    }
+    begins.push_back(1 + 2 * static_cast<std::int32_t>(found - phones.begin()));
+  }
+  tokens_.assign(1, kInside);
+  std::vector<std::vector<Step>> steps;  // by node
+  const auto new_node = [&](bool ends_word) {
+    steps.emplace_back();
+    ends_phrase_.push_back(false);
+    ends_word_.push_back(ends_word);
+    return static_cast<std::int32_t>(steps.size()) - 1;
+  };
+  const std::int32_t root = new_node(false);
+  Pronouncer pronouncer(lm);
+  std::map<std::pair<std::int32_t, std::string>, std::int32_t> ends;  // by the node before a word, and the word
+  std::map<std::string, std::int32_t> outputs;
+  for (const std::string_view phrase : phrases) {
+    std::int32_t node = root;
+    for (const std::string& word : split_words(phrase)) {
+      const auto [end, is_new] = ends.try_emplace({node, word}, 0);
+      if (is_new) {
+        end->second = new_node(true);
+        const auto [output, is_first] = outputs.try_emplace(word, static_cast<std::int32_t>(tokens_.size()));
+        if (is_first) tokens_.push_back("\xE2\x96\x81" + word);
+        const std::vector<std::string> found = pronouncer.pronounce(word, "phrase");
+        for (const std::string& bytes : std::set<std::string>(found.begin(), found.end())) {
+          std::int32_t from = node;
+          for (std::size_t i = 0; i < bytes.size(); ++i) {
+            const auto phone = static_cast<std::size_t>(static_cast<std::uint8_t>(bytes[i]) - NgramLm::kFirstPhone);
+            const std::int32_t to = i + 1 == bytes.size() ? end->second : new_node(false);
+            steps[static_cast<std::size_t>(from)].push_back({begins[phone] + (i > 0), to, i > 0 ? 0 : output->second});
+            from = to;
+          }
+        }
+      }
+      node = end->second;
+    }
+    ends_phrase_[static_cast<std::size_t>(node)] = true;
+  }
+  begin_ = new_node(false);
+  for (const Step& step : std::vector<Step>(steps.front())) {
+    steps.back().push_back({step.token + 1, step.node, step.output});
+  }
+  for (const std::vector<Step>& of_node : steps) {
+    first_step_.push_back(steps_.size());
+    steps_.insert(steps_.end(), of_node.begin(), of_node.end());
   }
   first_step_.push_back(steps_.size());
 }

@@ -1,7 +1,9 @@
 // A grammar that is a list of phrases: only sequences of these are recognized, and [unk] for anything else.
 //
 // The phrases form a trie of bytes. A search moves along `Step`s: a token, and the node that its text leads to.
-// A word may be spelled by any tokens that make it, so that the same list serves letters and pieces of words.
+// A word may be spelled by any tokens that make it, so that the same list serves letters and pieces of words. For a
+// model with phones, and a language model that pronounces the words, the trie has words, with the phones of each of
+// their pronunciations in between.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +14,7 @@
 
 #include "options.h"
 #include "search/lexicon.h"
+#include "search/ngram_lm.h"
 
 namespace asr_stream {
 
@@ -22,7 +25,8 @@ class Phrases {
  public:
   struct Step {
     std::int32_t token;
-    std::int32_t node;  // where it leads
+    std::int32_t node;    // where it leads
+    std::int32_t output;  // what the token writes, of `tokens`
   };
   struct Range {
     const Step* first;
@@ -33,11 +37,16 @@ class Phrases {
 
   // tokens: UTF-8 spelling of every token, as for `token_texts`. list: one phrase per line; duplicates are ignored, and
   // so is "[unk]", which is always included. unknown_cost: nats for each token that [unk] replaces: the higher, the
-  // rarer it is; in (0, 100]. Throws std::invalid_argument for a list without a phrase, phrases that the tokens cannot
-  // spell, and a cost out of range.
-  Phrases(std::string_view list, const std::vector<std::string>& tokens, float unknown_cost = kUnknownCost);
+  // rarer it is; in (0, 100]. phones: of the model; lm: pronounces the words. The search is over phones if there are
+  // both. Throws std::invalid_argument for a list without a phrase, phrases that the tokens cannot spell or `lm` not
+  // pronounce, and a cost out of range.
+  Phrases(std::string_view list, const std::vector<std::string>& tokens, float unknown_cost = kUnknownCost,
+          const std::vector<std::string>& phones = {}, const NgramLm* lm = nullptr);
 
-  // The nodes before and after the word boundary that begins a phrase; an utterance may begin without it.
+  bool over_phones() const noexcept { return over_phones_; }
+
+  // The nodes before and after the word boundary that begins a phrase; an utterance may begin without it. With
+  // phones, an utterance may begin with a phone that is else inside a word.
   static constexpr std::int32_t kRoot = Lexicon::kRoot;
   std::int32_t begin() const noexcept { return begin_; }
 
@@ -53,20 +62,25 @@ class Phrases {
   bool ends_word(std::int32_t node) const noexcept { return ends_word_[static_cast<std::size_t>(node)] != 0; }
   bool begins_word(std::int32_t token) const noexcept { return begins_word_[static_cast<std::size_t>(token)] != 0; }
 
-  // Spellings for `words`: those of the model, and after them [unk].
+  // Spellings for `words`: those of the model, or of the words for phones, and after them [unk].
   const std::vector<std::string>& tokens() const noexcept { return tokens_; }
   std::int32_t unknown_token() const noexcept { return static_cast<std::int32_t>(tokens_.size()) - 1; }
-  std::int64_t num_model_tokens() const noexcept { return static_cast<std::int64_t>(tokens_.size()) - 1; }
+  std::int64_t num_model_tokens() const noexcept { return static_cast<std::int64_t>(begins_word_.size()); }
   float unknown_cost() const noexcept { return unknown_cost_; }
 
  private:
+  void spell(const std::vector<std::string_view>& phrases, const std::vector<std::string>& tokens);
+  void pronounce(const std::vector<std::string_view>& phrases, const std::vector<std::string>& phones,
+                 const NgramLm& lm);
+
   std::vector<std::string> tokens_;
+  bool over_phones_;
   float unknown_cost_;
   std::int32_t begin_ = 0;
   std::vector<Step> steps_;                 // of node 0, of node 1, ...
   std::vector<std::size_t> first_step_;     // by node, and the end
   std::vector<char> ends_phrase_, ends_word_;  // by node
-  std::vector<char> begins_word_;           // by token
+  std::vector<char> begins_word_;           // by token of the model
 };
 
 }  // namespace asr_stream

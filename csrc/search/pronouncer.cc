@@ -26,7 +26,7 @@ void Pronouncer::open_g2p() {
   }
 }
 
-std::vector<std::string> Pronouncer::pronounce(const std::string& word) {
+std::vector<std::string> Pronouncer::pronounce(const std::string& word, const char* what) {
   std::vector<std::string> result;
   const std::int32_t number = lm_.find(word);
   if (number != lm_.unknown() && static_cast<std::size_t>(number) < lm_.num_words()) {
@@ -42,7 +42,8 @@ std::vector<std::string> Pronouncer::pronounce(const std::string& word) {
     }
   }
   if (result.empty()) {
-    throw std::invalid_argument("hotword '" + word + "' cannot be pronounced: the language model does not know it " +
+    throw std::invalid_argument(std::string(what) + " '" + word +
+                                "' cannot be pronounced: the language model does not know it " +
                                 (g2p_ ? "and its pronouncing model cannot read it"
                                       : "and has no model that pronounces new words") +
                                 "; write it as known words that are pronounced so");

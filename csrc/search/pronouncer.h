@@ -16,8 +16,9 @@ class Pronouncer {
  public:
   explicit Pronouncer(const NgramLm& lm) : lm_(lm) {}
 
-  // More likely ones first, one byte per phone. Throws std::invalid_argument for a word without any.
-  std::vector<std::string> pronounce(const std::string& word);
+  // More likely ones first, one byte per phone. `what`, such as "hotword", is for errors: throws std::invalid_argument
+  // for a word without any.
+  std::vector<std::string> pronounce(const std::string& word, const char* what);
 
  private:
   void open_g2p();

@@ -11,6 +11,9 @@
 
 namespace asr_stream {
 
+// A token that is part of a word and writes nothing of it, as a phone whose word is written with its first phone.
+inline constexpr char kInside[] = "\x01";
+
 // The text of each token, with a space for a word boundary. tokens: UTF-8, "▁" (U+2581) for a word boundary, as in
 // SentencePiece; empty for one that writes nothing.
 std::vector<std::string> token_texts(const std::vector<std::string>& tokens);

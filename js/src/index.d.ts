@@ -96,7 +96,7 @@ export interface Options {
   lmPriorWeight?: number;
   /** bonus in nats for each letter of a hotword; in (0, 20]; default: 0.75 */
   hotwordBoost?: number;
-  /** with phrases, cost in nats for each letter that becomes [unk]; in (0, 100]; default: 1.5 */
+  /** with phrases, cost in nats for each phone or letter that becomes [unk]; in (0, 100]; default: 1.5 */
   unknownCost?: number;
   /** longest silence before an utterance ends; shorter if the sentence sounds complete; inf: silence never ends one;
    * in (0, inf]; default: 2 */
@@ -137,7 +137,7 @@ export interface RecognizerOptions extends Options {
   hotwords?: string[];
   /**
    * A grammar that replaces free speech, such as voice commands. Only sequences of its phrases are recognized, and
-   * "[unk]" for other speech, without language model and decoder.
+   * "[unk]" for other speech, without decoder. The language model only pronounces the words, for a model with phones.
    */
   phrases?: string[];
   /** Words and phrases to hide: their letters become stars. */

@@ -7,7 +7,8 @@ const source = await readFile(new URL("../../web/subtitles.js", import.meta.url)
 const { srt } = await import(`data:text/javascript;base64,${source.toString("base64")}`);
 
 test("line breaks within words do not end a cue", () => {
-  const words = ["Dear all,", "\n\n", "thank\n\nyou", "  "].map((word, i) => ({ word, start: i / 5, end: (i + 1) / 5 }));
+  const spoken = ["Dear all,", "\n\n", "thank\n\nyou", "  "];
+  const words = spoken.map((word, i) => ({ word, start: i / 5, end: (i + 1) / 5 }));
   assert.equal(srt([{ words }]), "1\n00:00:00,000 --> 00:00:01,500\nDear all, thank you\n\n");
   assert.equal(srt([{ words: words.slice(1, 2) }]), "");
 });

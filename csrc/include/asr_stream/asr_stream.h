@@ -52,9 +52,9 @@
  *
  * docs/reference/c_limits.md lists what is refused or cut, and how to check first.
  *
- * ONNX Runtime (1.18 or newer for the bundled files) is loaded with the first model: from asr_model_options.onnxruntime_path, else from the
- * file named by the environment variable ASR_STREAM_ONNXRUNTIME, else under its usual name (libonnxruntime.so.1,
- * libonnxruntime.so, libonnxruntime.dylib, onnxruntime.dll).
+ * ONNX Runtime (1.18 or newer for the bundled files) is loaded with the first model: from
+ * asr_model_options.onnxruntime_path, else from the file named by the environment variable ASR_STREAM_ONNXRUNTIME, else
+ * under its usual name (libonnxruntime.so.1, libonnxruntime.so, libonnxruntime.dylib, onnxruntime.dll).
  */
 #ifndef ASR_STREAM_H
 #define ASR_STREAM_H
@@ -142,9 +142,9 @@ typedef struct asr_assets {
                            sound like it; after a colon or a tab, its own boost; lines that cannot be used are skipped,
                            see asr_stream_warning; NULL: none */
   const char *phrases;  /* a grammar that replaces free speech, one phrase per line: other speech becomes "[unk]"; no
-                           language model or hotwords are used; NULL: free speech */
+                           hotwords are used, and the language model only pronounces the words; NULL: free speech */
   const char *mask;     /* words and phrases to show as stars, one per line; NULL: none */
-  int32_t use_lm;       /* 1: the model's language model, if it has one; 0: none (required for greedy search); default 1 */
+  int32_t use_lm;       /* 1: the model's language model, if it has one; 0: none, as greedy search needs; default 1 */
   int32_t reserved;     /* 0 */
   const char *replace;      /* replacements of words, one per line, as "my address -> 12 Main Street"; NULL: none */
   const char *command_list; /* your own spoken commands, one per line, as "next item -> new line"; turns on

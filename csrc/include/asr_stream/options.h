@@ -51,7 +51,7 @@ typedef struct asr_options {
   double lm_prior_weight;
   /* bonus in nats for each letter of a hotword; in (0, 20]; default: 0.75 */
   double hotword_boost;
-  /* with phrases, cost in nats for each letter that becomes [unk]; in (0, 100]; default: 1.5 */
+  /* with phrases, cost in nats for each phone or letter that becomes [unk]; in (0, 100]; default: 1.5 */
   double unknown_cost;
   /* longest silence before an utterance ends; shorter if the sentence sounds complete; inf: silence never ends one;
    * in (0, inf]; default: 2 */
