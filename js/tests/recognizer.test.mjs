@@ -88,6 +88,18 @@ test("a model with phones and no language model is warned of", async () => {
   }
 });
 
+test("a language model pronounces the phrases", async () => {
+  const phrases = ["the old man walked slowly", "down the rode", "and the children ran after him"]; // not "road"
+  const finals = [];
+  for (const assets of [{ model, lm: LM }, { model }]) { // over phones, over letters
+    const closed = await Recognizer.load({ ...assets, text: "plain", phrases });
+    finals.push((await recognize(samples, { by: closed })).at(-1));
+    await closed.close();
+  }
+  assert.deepEqual(finals.map(({ text }) => text), [phrases.join(" "), phrases.join(" ")]);
+  assert.notDeepEqual(...finals.map(({ words }) => words.map(({ confidence }) => confidence)));
+});
+
 test("audio of another sample rate is resampled, and its times stay those of the stream", async () => {
   const expected = await recognize(samples, { rate: 20000 });
   const [spoken, faster] = [await recognize(samples), expected].map((events) => events.at(-1));
