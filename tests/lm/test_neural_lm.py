@@ -180,7 +180,7 @@ def test_commands_train_export_and_train_further(
     assert main([*further, "--steps", "1"]) == 0
     assert NeuralLmCheckpoint.load(tmp_path / "further.pt").summary["pieces"] == 3 * 96 * 128
     assert main([*further[:3], str(tmp_path / "other.pt"), "--init", str(output)]) == 1
-    assert f"{output} is not a neural language model in int8 of asr export" in capsys.readouterr().err
+    assert f"{output} is not a neural language model of asr export" in capsys.readouterr().err
     assert main([*further, "--resume"]) == 1
     assert "--init cannot be given with it" in capsys.readouterr().err
     for wrong, error in (
