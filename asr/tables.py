@@ -117,9 +117,11 @@ def _delimited_rows(
         elif columns is None:
             columns = [name.strip().lower() for name in row]
             _check_columns(table, columns, needed)
-        elif len(row) != len(columns) and row not in ([], [""]):
+        elif row in ([], [""]):
+            continue
+        elif len(row) != len(columns):
             yield Refusal(f"{table.name}:{number}", "", "malformed row", f"{len(row)} fields, expected {len(columns)}")
-        elif row not in ([], [""]):
+        else:
             yield dict(zip(columns, row, strict=True))
     if columns is None:
         _check_columns(table, [], needed)

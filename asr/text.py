@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 WORD_BOUNDARY = "\u2581"
@@ -51,6 +51,11 @@ def parse_alphabet(spec: str) -> frozenset[str] | None:
     if characters == {" "}:
         raise ValueError(f'alphabet {spec!r} has no characters; write e.g. "A-Z\'", or any')
     return frozenset(characters)
+
+
+def alphabet_of(letters: Set[str]) -> str:
+    """Names these characters, as `parse_alphabet` takes them."""
+    return "".join(sorted(letters - {"-"})) + "-" * ("-" in letters)  # in the middle it would mean a range
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from typing import Any
 from lhotse import CutSet
 from rich.console import Console
 
+from asr._core import NgramLm
 from asr.data.cuts import evenly_spread, load_cuts
 from asr.evaluation.wer import WordErrors
 from asr.export.adapt import SHARE, learn, mixture, phone_errors, split, word_errors
@@ -34,11 +35,11 @@ def halves(cuts: list[Any], minutes: float) -> tuple[list[Any], list[Any]]:
     return kept, ordered[1::2]
 
 
-def errors(weights: Pretrained, cuts: list[Any], folder: Path, words: bool) -> WordErrors:
-    if not words:
+def errors(weights: Pretrained, cuts: list[Any], folder: Path, lm: NgramLm | None) -> WordErrors:
+    if lm is None:
         return phone_errors(weights, cuts)
     weights.save(folder / "measured.safetensors")
-    return word_errors(str(folder / "measured.safetensors"), cuts, load_lm("bundled"))
+    return word_errors(str(folder / "measured.safetensors"), cuts, lm)
 
 
 def main() -> None:
@@ -56,6 +57,7 @@ def main() -> None:
     args = parser.parse_intermixed_args()
 
     start = load_pretrained(args.init)
+    lm = load_lm("bundled") if args.words else None
     shares = [float(share) for share in args.shares.split(",")]
     print("speaker\tminutes\terrors of the same speaker\terrors of others\tboth with each share", flush=True)
     rows: list[list[tuple[WordErrors, WordErrors]]] = []
@@ -80,11 +82,11 @@ def main() -> None:
                 for file, cuts in zip(files, (*parts, *measured), strict=True):
                     CutSet.from_cuts(cuts).to_file(file)
                 measured = [list(load_cuts(file)) for file in files[2:]]
-                row = [tuple(errors(start, cuts, folder, args.words) for cuts in measured)]
+                row = [tuple(errors(start, cuts, folder, lm) for cuts in measured)]
                 learn(args.init, *files[:2], folder / "run", Console(quiet=True), args.overrides)
                 for share in shares:
                     mixed = mixture(args.init, folder / "run", share)
-                    row.append(tuple(errors(mixed, cuts, folder, args.words) for cuts in measured))
+                    row.append(tuple(errors(mixed, cuts, folder, lm) for cuts in measured))
             rows.append(row)
             rates = "\t".join(f"{100 * mine.rate:.1f} {100 * other.rate:.1f}" for mine, other in row)
             print(f"{speaker}\t{sum(cut.duration for cut in mine) / 60:.1f}\t{rates}", flush=True)

@@ -162,7 +162,12 @@ class Recognizer:
         self.fusion: LmFusion | None = None
         grammar: Phrases | None = None
         if phrases is not None:
-            grammar = Phrases(list_text("phrases", phrases), tokens, self.unknown_cost, phones, self.language_model)
+            entries = list_text("phrases", phrases)
+            grammar = self._open(
+                "phrases",
+                (self.language_model, tokens, phones, entries, self.unknown_cost),
+                lambda: Phrases(entries, tokens, self.unknown_cost, phones, self.language_model),
+            )
         elif self.language_model or hotwords:
             weights = [getattr(self.options, name) for name in OPTIONS if name.startswith(("lm_", "hotword_"))]
             listed = list_text("hotwords", hotwords) if hotwords else None

@@ -16,7 +16,7 @@ from asr.lexicon.make import Pronouncer
 from asr.lm import ngram
 from asr.lm.mix import mix
 from asr.lm.packed import SPECIAL_WORDS, LmError, Ngrams, pack, unpack
-from asr.text import TextNormalizer
+from asr.text import TextNormalizer, alphabet_of
 
 MAX_NAMED = 3
 NUM_PARTS = 5
@@ -54,8 +54,7 @@ def spelled(lines: Iterable[str], base: NgramLm, words: Sequence[str]) -> Senten
     case = "upper" if sum(word == word.upper() for word in known) > len(known) / 2 else "lower"
     letters = set("".join(known)) | set("".join(known).upper() if case == "upper" else "".join(known).lower())
     letters = {letter for letter in letters if (letter.upper() if case == "upper" else letter.lower()) == letter}
-    alphabet = "".join(sorted(letters - {"-"})) + "-" * ("-" in letters)
-    normalizer = TextNormalizer(case, alphabet)
+    normalizer = TextNormalizer(case, alphabet_of(letters))
     found = Sentences()
     for line in lines:
         text = normalizer(line)
@@ -81,9 +80,10 @@ def best_weight(sentences: Sequence[Sequence[str]], base: NgramLm, order: int) -
         for sentence in sentences[part::NUM_PARTS]:
             both = zip(_log_probs(own, sentence), _log_probs(base, sentence), strict=True)
             gain += [mine - other for mine, other in both if max(mine, other) > -np.inf]
+    odds = np.exp(-np.array(gain))
     weight = DEFAULT_WEIGHT
     for _ in range(NUM_ITERATIONS):
-        posterior = 1 / (1 + np.exp(-np.array(gain)) * (1 - weight) / weight)  # that the word is from the sentences
+        posterior = 1 / (1 + odds * (1 - weight) / weight)  # that the word is from the sentences
         weight = min(max(float(posterior.mean()), LEAST_WEIGHT), MOST_WEIGHT)
     return weight
 

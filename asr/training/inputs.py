@@ -21,7 +21,7 @@ from asr.lexicon.phones import PhoneTokenizer
 from asr.lm.packed import load_lm
 from asr.model.denominator import Denominator
 from asr.tables import Refusal
-from asr.text import WORD_BOUNDARY, TextNormalizer
+from asr.text import WORD_BOUNDARY, TextNormalizer, alphabet_of
 from asr.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 CMVN_UTTERANCES = 2000
@@ -51,8 +51,7 @@ def normalizer_of(tokenizer: Tokenizer) -> TextNormalizer:
     letters = set("".join(tokenizer.tokens[len(SPECIAL_TOKENS) :])) - {WORD_BOUNDARY}
     text = "".join(sorted(letters))
     case = "upper" if text == text.upper() else "lower" if text == text.lower() else "keep"
-    # A hyphen in the middle would mean a range.
-    return TextNormalizer(case, "".join(sorted(letters - {"-"})) + "-" * ("-" in letters))
+    return TextNormalizer(case, alphabet_of(letters))
 
 
 def absent_letters(tokenizer: Tokenizer) -> str:

@@ -24,8 +24,9 @@ class Resampler {
   template <typename Sample>  // float or std::int16_t
   void accept(const Sample* samples, std::size_t count, std::vector<float>& output);
 
-  // Ends the input: appends the rest, as if silence followed. No input may follow. There are then 16000 / sample
-  // rate output samples per input sample, rounded, or `num_total`, which may differ by one because of a clock.
+  // Ends the input: appends the rest, as if silence followed. No input may follow. There are then as many output
+  // samples as input samples times 16000 / sample rate, rounded, or `num_total`, which may differ by one because of a
+  // clock.
   void finish(std::vector<float>& output) { finish((2 * num_samples_ * up_ + down_) / (2 * down_), output); }
   void finish(std::int64_t num_total, std::vector<float>& output);
 

@@ -47,11 +47,8 @@ std::vector<WordFrames> group_words(const Hypothesis& hypothesis, const std::vec
       piece.remove_prefix(kWordBoundary.size());
       begins = true;
     }
-    if (piece == kInside) {
-      piece = {};
-    } else if (piece.empty()) {
-      continue;
-    }
+    if (piece.empty()) continue;
+    if (piece == kInside) piece = {};
     const float certain = hypothesis.confidences[i];
     if (begins) result.push_back({"", hypothesis.start_frames[i], 0, certain, 0.0, 0, 0.5f});
     WordFrames& word = result.back();

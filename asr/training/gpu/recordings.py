@@ -76,11 +76,7 @@ class Noise:
         return np.cumsum(self.lengths) - self.lengths
 
 
-def read_speech(
-    tables: Iterable[tuple[str, float]],
-    tokenizer: Tokenizer,
-    num_jobs: int,
-) -> Speech:
+def read_speech(tables: Iterable[tuple[str, float]], tokenizer: Tokenizer, num_jobs: int) -> Speech:
     """The utterances of tables of `asr prepare manifest`, each with its share of utterances in an epoch.
 
     Raises ValueError if a table or all of its recordings cannot be used.
