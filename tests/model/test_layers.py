@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.overrides import TorchFunctionMode
 
-from asr.model.layers import CrossAttention, FeedForward, LockedDropout, Residual, SelfAttention
+from asr.model.layers import CrossAttention, FeedForward, LockedDropout, Residual, SelfAttention, attend
 
 
 def random(*shape: int, seed: int = 0) -> Tensor:
@@ -86,3 +90,36 @@ def test_dropout_takes_whole_channels_and_keeps_the_mean() -> None:
     assert (out == 0).float().mean().item() == pytest.approx(0.25, abs=0.03)
     assert len(out[:, 0].unique(dim=0)) == 64, "others in each sequence"
     assert torch.equal(dropout.eval()(x), x)
+
+
+class Calls(TorchFunctionMode):
+    """The functions of PyTorch that are called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.functions: set[Any] = set()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.functions.add(func)
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(
+    ("device", "num_biases", "is_fused"), [("cuda", 3, True), ("cuda", 1, False), ("cpu", 3, False)]
+)
+def test_a_gpu_fuses_attention_with_a_bias_per_row(device: str, num_biases: int, is_fused: bool) -> None:
+    with FakeTensorMode():  # needs no GPU
+        query, key = (torch.empty(3, 4, 10, 8, device=device) for _ in range(2))
+        bias = torch.empty(num_biases, 1, 10, 10, device=device)
+        with Calls() as calls:
+            assert attend(query, key, key, bias).shape == query.shape
+    assert (F.scaled_dot_product_attention in calls.functions) == is_fused
+
+
+def test_fused_attention_is_the_unfused_one() -> None:
+    torch.manual_seed(1)
+    query, key, value = (torch.randn(3, 4, 10, 8) for _ in range(3))
+    bias = torch.where(torch.rand(3, 1, 10, 10) < 0.5, 0.0, float("-inf"))
+    bias.diagonal(dim1=2, dim2=3).zero_()
+    fused = F.scaled_dot_product_attention(query, key, value, attn_mask=bias, scale=1.0)
+    torch.testing.assert_close(fused, attend(query, key, value, bias))
