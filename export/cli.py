@@ -15,7 +15,7 @@ from asr.export.decoding_graph import DecodingGraph, check_phones
 from asr.export.neural_lm import SHARE, WEIGHT, export_neural_lm
 from asr.export.parity import CASES
 from asr.export.punctuation import PunctuationReport, export_punctuation
-from asr.export.sherpa import ExportedFile, export_sherpa
+from asr.export.sherpa import ExportedFile, export_sherpa, refuse_file
 from asr.export.write import ExportReport, export_model, in_half_precision, without_folders
 from asr.features import ENCODER_FRAME_MS
 from asr.files import require_folder
@@ -223,6 +223,7 @@ def _run_weights(args: argparse.Namespace, pretrained: Pretrained, source: str) 
 
 
 def _run_sherpa(args: argparse.Namespace, pretrained: Pretrained, source: str, chunk_sizes: list[int]) -> int:
+    refuse_file(args.output)  # before minutes of work
     model = pretrained.model()
     left_context = _frames("--left-context-ms", args.left_context_ms, 1)
     words = None if args.lm is None else _decoding_graph(args, model.config.phones)

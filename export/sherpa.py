@@ -187,8 +187,7 @@ def export_sherpa(
             f"chunk_sizes {list(chunk_sizes)} and left_context {left_context} must be at least 1 encoder frame each"
         )
     folder = Path(folder)
-    if folder.suffix == ".onnx":
-        raise ExportError(f"output {folder} must be a folder, because several files are written")
+    refuse_file(folder)
     suffix = ".int8.onnx" if int8 else ".onnx"
     written = []
     with Parts() as parts:
@@ -205,6 +204,12 @@ def export_sherpa(
         tokens = tokens if words is None else words.tokens
         parts.of(folder / "tokens.txt").write_text(tokens_text(tokens), encoding="utf-8")
     return written
+
+
+def refuse_file(path: Path) -> None:
+    """Raises ExportError if `path` is meant for a file."""
+    if path.suffix == ".onnx":
+        raise ExportError(f"output {path} must be a folder, because several files are written")
 
 
 class Parts(ExitStack):

@@ -239,14 +239,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         help="number of additional copies of each, in a random room and with noise, for training data only "
-        "(default: 1 with --noise, --rir or --margins, else 0)",
+        "(default: 1 with --noise, --rir, --snr-db or --margins, else 0)",
     )
     shared.add_argument("--noise", type=Path, metavar="DIR", help="recordings of noise (default: colored noise)")
     shared.add_argument(
-        "--snr-db",
-        default="5,25",
-        metavar="LOW,HIGH",
-        help="signal-to-noise ratios of the noisy copies (default: %(default)s)",
+        "--snr-db", metavar="LOW,HIGH", help="signal-to-noise ratios of the noisy copies (default: 5,25)"
     )
     shared.add_argument(
         "--margins",
@@ -368,12 +365,14 @@ def _noisy_copies(args: argparse.Namespace) -> NoisyCopies | None:
     from asr.data.audio import find_sounds
     from asr.data.copies import NoisyCopies
 
-    count = int(bool(args.noise or args.rir or args.margins)) if args.noisy_copies is None else args.noisy_copies
+    wanted = bool(args.noise or args.rir or args.snr_db or args.margins)
+    count = int(wanted) if args.noisy_copies is None else args.noisy_copies
     if count == 0:
-        if args.margins:
-            raise ValueError("--margins needs noisy copies; leave --noisy-copies 0 out")
+        for option, value in (("--snr-db", args.snr_db), ("--margins", args.margins)):
+            if value:
+                raise ValueError(f"{option} needs noisy copies; leave --noisy-copies 0 out")
         return None
-    snr_db = _two_numbers("--snr-db", args.snr_db, "5,25")
+    snr_db = _two_numbers("--snr-db", args.snr_db or "5,25", "5,25")
     margins_s = _two_numbers("--margins", args.margins, "0.3,2") if args.margins else (0.0, 0.0)
     rooms = find_sounds(args.rir, "impulse response") if args.rir else ()
     noises = find_sounds(args.noise, "noise") if args.noise else ()

@@ -211,6 +211,9 @@ def test_command_line(sounds, tmp_path, capsys):
     cuts = list(load_cuts(tmp_path / "out" / "mine.jsonl.gz"))
     assert [cut.id.split("_")[-1] for cut in cuts[1:4]] == ["noisy1", "telephone1", "telephone2"]
     assert all(0.3 <= cut.recording.transforms[0].after_s <= 2 for cut in cuts[1:4])
+    assert asr_prepare(tmp_path, "--snr-db", "7,7") == 0
+    (transform,) = list(load_cuts(tmp_path / "out" / "mine.jsonl.gz"))[1].recording.transforms
+    assert transform.snr_db == 7.0
     assert asr_prepare(tmp_path, "--noisy-copies", 3) == 0
     assert len(list(load_cuts(tmp_path / "out" / "mine.jsonl.gz"))) == 8
     assert asr_prepare(tmp_path) == 0
@@ -249,6 +252,7 @@ def test_what_cannot_be_used_is_named(sounds, tmp_path, capsys):
     assert "--margins is 'long'; expected two numbers such as 0.3,2" in error("--margins", "long")
     assert "margins of 2.0 to 0.3 s; expected a range within 0 to 30 s" in error("--margins", "2,0.3")
     assert "--margins needs noisy copies" in error("--margins", "1,2", "--noisy-copies", 0)
+    assert "--snr-db needs noisy copies" in error("--snr-db", "1,2", "--noisy-copies", 0)
     assert "1.5 telephone copies; expected a share" in error("--telephone", 1.5)
     assert "-1 noisy copies; expected 1 to 100" in error("--noisy-copies", -1)
     assert find_sounds(sounds[0].parent, "noise") == (str(sounds[1]), str(sounds[0]))

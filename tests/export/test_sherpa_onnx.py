@@ -354,6 +354,16 @@ def test_command_names_the_wrong_option(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_file_is_refused_before_the_decoding_graph(
+    tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graphs: list[object] = []
+    monkeypatch.setattr("asr.export.cli._decoding_graph", lambda *arguments: graphs.append(arguments))
+    weights = str(tiny_onnx.with_suffix(".safetensors"))
+    assert main(["export", weights, "--target", "sherpa-onnx", "--lm", "bundled", "-o", "out.onnx"]) == 1
+    assert "out.onnx must be a folder" in capsys.readouterr().err and not graphs
+
+
 def test_a_native_file_has_one_default_chunk(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["export", "run", "-o", "model.onnx", "--chunk-ms", "640,160"]) == 1
     assert "--chunk-ms 640,160" in capsys.readouterr().err
