@@ -20,19 +20,30 @@ def scaling() -> ModuleType:
     return load_benchmark("scaling")
 
 
-def row(parameters: float, hours: float, seen: float) -> dict[str, Any]:
-    errors = 40.0 * parameters**-0.2 * hours**-0.1 * seen**-0.3
+def row(parameters: float, hours: float, seen: float, floor: float = 0.0) -> dict[str, Any]:
+    errors = floor + 40.0 * parameters**-0.2 * hours**-0.1 * seen**-0.3
     return {"parameters": parameters, "hours": hours, "audio_hours": seen, "phone_errors": {"full": errors}}
 
 
-def test_the_law_of_errors_is_found(scaling: ModuleType) -> None:
-    rows = [row(n, hours, seen) for n in (1e6, 2e6, 4e6) for hours in (8, 30) for seen in (25, 50)]
-    assert scaling.fit(rows)[1:] == pytest.approx([-0.2, -0.1, -0.3])
-    point = row(8e6, 960, 1000)
-    assert scaling.predict(rows, point) == pytest.approx([point["phone_errors"]["full"]] * 3)
+def rows_of(floor: float) -> list[dict[str, Any]]:
+    return [row(n, hours, seen, floor) for n in (1e6, 2e6, 4e6) for hours in (8, 30) for seen in (25, 50, 100)]
+
+
+@pytest.mark.parametrize(("floor", "tolerance"), [(0.0, 1e-9), (0.3, 0.02)])
+def test_the_law_of_errors_is_found(scaling: ModuleType, floor: float, tolerance: float) -> None:
+    rows = rows_of(floor)
+    law = scaling.fit(scaling.law_inputs(rows), scaling.law_errors(rows))
+    assert law.floor == pytest.approx(floor, abs=tolerance)
+    assert law.coefficients[1:] == pytest.approx([-0.2, -0.1, -0.3], abs=tolerance)
+    point = row(8e6, 960, 1000, floor)
+    assert scaling.predict(rows, point) == pytest.approx([point["phone_errors"]["full"]] * 3, rel=tolerance)
+
+
+def test_errors_without_a_law_widen_the_interval(scaling: ModuleType) -> None:
+    rows = rows_of(0.0)
     for number, each in enumerate(rows):
-        each["phone_errors"]["full"] *= 1.1 if number in (0, 3, 5, 6) else 0.9  # no law has these
-    rate, low, high = scaling.predict(rows, point)
+        each["phone_errors"]["full"] *= 1.1 if number % 4 in (0, 3) else 0.9
+    rate, low, high = scaling.predict(rows, row(8e6, 960, 1000))
     assert low < 0.9 * rate and rate * 1.1 < high
 
 
