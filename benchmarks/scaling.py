@@ -1,9 +1,10 @@
 """How errors fall with parameters, data and training: python benchmarks/scaling.py DATA --valid DATA --points FILE
 
 Trains encoders of 1 to 8 M parameters on 4 to 30 hours of speech, for 12 to 100 hours of audio in their batches, fits a
-power law to their phone errors, and predicts the largest one, which the fit has not seen. `--rates` trains three widths
-with five learning rates each. Every finished training is a row of FILE; the same command trains the missing rows and
-continues an interrupted training. `--fit` only reads FILE. Fewer hours are fewer speakers, in a random order.
+power law above a floor to their phone errors, and predicts the largest one, which the fit has not seen. `--rates`
+trains three widths with five learning rates each. Every finished training is a row of FILE; the same command trains the
+missing rows and continues an interrupted training. `--fit` only reads FILE. Fewer hours are fewer speakers, in a random
+order.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from ablations import AblationError, Commands, train
@@ -45,7 +46,8 @@ root mean square in each matrix, so its spectral norm goes with the root of the 
 condition for feature learning"). The best rate of `--rates` falls faster, with the power of -0.7 to -1."""
 ALL_HOURS = 30
 LEAST_ROWS = 6
-NUM_DRAWS = 1000
+NUM_DRAWS = 400
+NUM_FLOORS = 50
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,8 @@ class Run:
 
 def law_runs() -> list[Run]:
     """The trainings of the law, the cheapest first; the last one is predicted before it is trained."""
-    points = [(w, ALL_HOURS, seen) for w in LAYERS for seen in (12.5, 25.0, 50.0, 100.0)]
-    points.remove((176, ALL_HOURS, 100.0))
+    points = [(w, ALL_HOURS, seen) for w in LAYERS for seen in (12.5, 25.0, 50.0)]
+    points += [(96, ALL_HOURS, 100.0), (224, ALL_HOURS, 80.0)]
     points += [(w, hours, 50.0) for w, hours in ((128, 4), (128, 8), (128, 16), (224, 4), (224, 16))]
     runs = [Run(w, LAYERS[w], hours, seen, round(RATE * (128 / w) ** 0.5, 5)) for w, hours, seen in points]
     return sorted(runs, key=lambda run: run.width**2 * run.layers * run.seen_hours)
@@ -136,34 +138,57 @@ def measure(checkpoint: Checkpoint) -> dict[str, Any]:
     return {"parameters": parameters, "audio_hours": round(state["audio_hours"], 2), "phone_errors": errors}
 
 
-def law_inputs(rows: Sequence[Mapping[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
-    """(num_rows, 4): one, and the logarithms of M parameters, share of all hours, and hours seen; (num_rows,): of the
-    errors. Without rows of fewer hours, the exponent of hours is zero."""
+class Law(NamedTuple):
+    """errors = floor + exp(coefficients[0] + coefficients[1:] @ logarithms of (parameters, hours, hours seen)).
+
+    The floor is the part that no size and no training removes (Hoffmann et al. 2022, "Training compute-optimal large
+    language models"). coefficients: (4,); without rows of fewer hours, the exponent of hours is zero.
+    """
+
+    floor: float
+    coefficients: np.ndarray
+
+    def __call__(self, inputs: np.ndarray) -> np.ndarray:
+        """(num_rows, 4) of `law_inputs` -> (num_rows,) errors."""
+        return self.floor + np.exp(inputs @ self.coefficients)
+
+
+def law_inputs(rows: Sequence[Mapping[str, Any]]) -> np.ndarray:
+    """(num_rows, 4): one, and the logarithms of M parameters, share of all hours, and hours seen."""
     values = [[row["parameters"] / 1e6, row["hours"] / ALL_HOURS, row["audio_hours"]] for row in rows]
-    errors = [row["phone_errors"]["full"] for row in rows]
-    return np.column_stack([np.ones(len(rows)), np.log(values)]), np.log(errors)
+    return np.column_stack([np.ones(len(rows)), np.log(values)])
 
 
-def fit(rows: Sequence[Mapping[str, Any]]) -> np.ndarray:
-    """Coefficients of log errors, (4,), by least squares."""
-    inputs, logs = law_inputs(rows)
-    return np.linalg.lstsq(inputs, logs, rcond=None)[0]
+def law_errors(rows: Sequence[Mapping[str, Any]]) -> np.ndarray:
+    """(num_rows,) phone errors with full context."""
+    return np.array([row["phone_errors"]["full"] for row in rows])
+
+
+def fit(inputs: np.ndarray, errors: np.ndarray) -> Law:
+    """The law with the least squares of the logarithms of errors, among floors below the least error."""
+
+    def law(floor: float) -> Law:
+        return Law(floor, np.linalg.lstsq(inputs, np.log(errors - floor), rcond=None)[0])
+
+    laws = map(law, np.linspace(0, 0.95 * errors.min(), NUM_FLOORS))
+    return min(laws, key=lambda law: float(np.square(np.log(errors / law(inputs))).sum()))
 
 
 def predict(rows: Sequence[Mapping[str, Any]], point: Mapping[str, Any]) -> tuple[float, float, float]:
     """The errors of `point` by the law of `rows`, with the 95 % interval of resampled residuals (bootstrap)."""
-    inputs, logs = law_inputs(rows)
-    best = fit(rows)
-    residuals = (logs - inputs @ best) * np.sqrt(len(rows) / max(len(rows) - inputs.shape[1], 1))
+    inputs, errors, at = law_inputs(rows), law_errors(rows), law_inputs([point])
+    law = fit(inputs, errors)
+    fitted = law(inputs)
+    free = max(len(rows) - inputs.shape[1] - 1, 1)  # the floor is fitted, too
+    residuals = np.log(errors / fitted) * np.sqrt(len(rows) / free)
     random_state = np.random.default_rng(1)
-    at, _ = law_inputs([{**point, "phone_errors": {"full": 1.0}}])
-    drawn = []
-    for _ in range(NUM_DRAWS):
-        again = inputs @ best + random_state.choice(residuals, len(rows))
-        coefficients = np.linalg.lstsq(inputs, again, rcond=None)[0]
-        drawn.append((at @ coefficients)[0] + random_state.choice(residuals))
+    drawn = [
+        fit(inputs, fitted * np.exp(random_state.choice(residuals, len(rows))))(at)[0]
+        * np.exp(random_state.choice(residuals))
+        for _ in range(NUM_DRAWS)
+    ]
     low, high = np.quantile(drawn, [0.025, 0.975])
-    return float(np.exp((at @ best)[0])), float(np.exp(low)), float(np.exp(high))
+    return float(law(at)[0]), float(low), float(high)
 
 
 def report(points: Points, plot: Path | None) -> Iterator[str]:
@@ -174,11 +199,11 @@ def report(points: Points, plot: Path | None) -> Iterator[str]:
         yield from table(rows)
         yield f"{len(rows)} of {len(runs)} trainings: a fit needs {LEAST_ROWS}"
         return
-    coefficients = fit(rows)
-    yield from table(rows, [f"{100 * rate:.1f}" for rate in np.exp(law_inputs(rows)[0] @ coefficients)])
+    law = fit(law_inputs(rows), law_errors(rows))
+    yield from table(rows, [f"{100 * rate:.1f}" for rate in law(law_inputs(rows))])
     names = ("parameters", "hours", "hours seen")
-    yield f"{len(rows)} trainings: errors go with " + ", ".join(
-        f"{name}^{value:.2f}" for name, value in zip(names, coefficients[1:], strict=True)
+    yield f"{len(rows)} trainings: errors above a floor of {100 * law.floor:.1f} % go with " + ", ".join(
+        f"{name}^{value:.2f}" for name, value in zip(names, law.coefficients[1:], strict=True)
     )
     largest = points.find(runs[-1])
     point = largest or {"parameters": 8.0e6, "hours": ALL_HOURS, "audio_hours": runs[-1].seen_hours}
@@ -186,7 +211,7 @@ def report(points: Points, plot: Path | None) -> Iterator[str]:
     found = f"{100 * largest['phone_errors']['full']:.1f} % measured" if largest else "not trained yet"
     yield f"the largest: {100 * rate:.1f} % predicted, {100 * low:.1f} to {100 * high:.1f}; {found}"
     if plot:
-        draw(rows + ([largest] if largest else []), coefficients, plot)
+        draw(rows + ([largest] if largest else []), law, plot)
 
 
 def table(rows: Sequence[Mapping[str, Any]], law: Sequence[str] = ()) -> Iterator[str]:
@@ -199,18 +224,17 @@ def table(rows: Sequence[Mapping[str, Any]], law: Sequence[str] = ()) -> Iterato
         yield f"{sizes} {100 * errors['full']:.1f} | {100 * errors['640ms']:.1f} | {rate} |"
 
 
-def draw(rows: Sequence[Mapping[str, Any]], coefficients: np.ndarray, path: Path) -> None:
+def draw(rows: Sequence[Mapping[str, Any]], law: Law, path: Path) -> None:
     """Writes a PNG: phone errors over hours seen, a line per network, on logarithmic axes; dashed: the law."""
     figure, axes = new_axes(7, 4.5)
     whole = [row for row in rows if row["hours"] == ALL_HOURS]
     for number, width in enumerate(sorted({row["width"] for row in whole})):
         mine = sorted((row for row in whole if row["width"] == width), key=lambda row: row["audio_hours"])
         seen = [row["audio_hours"] for row in mine]
-        inputs, logs = law_inputs(mine)
         style = {"color": f"C{number}", "linewidth": 1.5}
         label = f"{mine[0]['parameters'] / 1e6:.1f} M parameters"
-        axes.plot(seen, 100 * np.exp(logs), "o", markersize=6, label=label, color=f"C{number}")
-        axes.plot(seen, 100 * np.exp(inputs @ coefficients), "--", **style)
+        axes.plot(seen, 100 * law_errors(mine), "o", markersize=6, label=label, color=f"C{number}")
+        axes.plot(seen, 100 * law(law_inputs(mine)), "--", **style)
     axes.set_xscale("log")
     axes.set_yscale("log")
     for axis in (axes.xaxis, axes.yaxis):
