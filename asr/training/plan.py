@@ -43,9 +43,9 @@ NUM_LETTERS = 32
 """Number of units of kind char, which depends on the text."""
 NUM_PHONES = 39
 """Phones of CMUdict, without stress."""
-UTILIZATION = (0.04, 0.4)
-"""Share of the peak rate that training reaches. On an H100 beside 16 busy processes, librispeech-100h reached 0.035
-to 0.039, librispeech-960h 0.046, in batches of the longest utterances; slower GPUs reach more of theirs."""
+UTILIZATION = (0.02, 0.4)
+"""Share of the peak rate that training reaches. On an H100 beside 16 busy processes, the recipes for LibriSpeech
+reached 0.02 to 0.04 in batches of the longest utterances; slower GPUs reach more of theirs."""
 OVERHEAD_GB = 1.0
 """CUDA's context and libraries."""
 FRAGMENTATION = 0.2

@@ -200,7 +200,8 @@ class Trainer:
         self.history.append({"step": self.step, "audio_hours": self.audio_hours, "wer": rates})
         unit = "PER" if self.phone_tokenizer else "WER"
         progress.validated(self.step, rates, time.monotonic() - started, unit)
-        past = [h["wer"][VALIDATION_CHUNKS[1][0]] for h in self.history]
+        judged = 0 if self.config.chunk.full_probability == 1 else 1  # chunks say nothing before they are trained
+        past = [h["wer"][VALIDATION_CHUNKS[judged][0]] for h in self.history]
         best = past.index(min(past))
         if best == len(past) - 1 and self.rank == 0:
             self._checkpoint().save(self.folder / "best.pt")

@@ -184,6 +184,18 @@ def test_order_differs_by_epoch_and_by_seed() -> None:
     assert ids_of_epoch(cuts, 1.0, 2, 1) == orders[1, 2]
 
 
+def test_a_large_set_is_mixed_before_it_is_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A manifest may have one kind of speech after the other; each utterance is read once."""
+    monkeypatch.setattr("asr.data.batches.MAX_SORTED", 100)
+    cuts = silent_cuts(1000)
+    place = {cut.id: index for index, cut in enumerate(cuts)}
+    order = [place[id] for id in ids_of_epoch(cuts, 1.0, 0)]
+    assert sorted(order) == list(range(1000))
+    assert np.mean(order[:200]) == pytest.approx(500, abs=100)
+    assert ids_of_epoch(cuts, 1.0, 0) == [list(place)[index] for index in order]
+    assert ids_of_epoch(cuts, 1.0, 1) != [list(place)[index] for index in order]
+
+
 def test_the_first_epochs_have_short_utterances_only() -> None:
     config = DataConfig(curriculum_epochs=1, curriculum_s=3)
     for epoch, longest in ((0, 3), (1, 5)):

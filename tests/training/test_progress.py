@@ -53,6 +53,17 @@ def test_the_bar_fits_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert re.search("  1 of 5 steps skipped", rows[-1]), rows
 
 
+@pytest.mark.parametrize(("audio_s", "text"), [(65.12, "6.51x"), (8123.0, "812x"), (53504.0, "5350x")])
+def test_the_speed_has_no_exponent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, audio_s: float, text: str) -> None:
+    now = [0.0]
+    monkeypatch.setattr("asr.training.progress.time.monotonic", lambda: now[0])
+    stats = StepStats(Losses(*torch.ones(5)), torch.tensor(1.0))
+    with TrainingProgress(tmp_path, 10, 0, Console(), 1, visible=True) as progress:
+        now[0] += 10.0
+        progress.update(1, 1, stats, 1e-3, audio_s)
+        assert progress._status.endswith(f"  {text} real time")
+
+
 def test_validation_is_not_part_of_the_speed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr("asr.training.progress.time.monotonic", lambda: now[0])

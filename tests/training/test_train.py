@@ -339,6 +339,21 @@ def test_the_average_is_what_is_validated(
     assert torch.equal(best.average["ctc.weight"], seen[0]["ctc.weight"])
 
 
+@pytest.mark.parametrize(("options", "best"), [(["chunk.full_probability=1"], 2), ([], 1)])
+def test_chunks_choose_the_best_only_if_they_are_trained(
+    options: list[str], best: int, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = new_trainer([*arguments, *options])
+    with TrainingProgress(tmp_path / "log", 100, 0, Console(), 50, visible=False) as progress:
+        for step, full, chunks in ((1, 5, 1), (2, 4, 2)):  # wrong words of 10
+            rates = {"full": full, "640ms": chunks, "320ms": chunks}
+            found = {name: WordErrors(substitutions=rates[name], num_words=10) for name, _ in VALIDATION_CHUNKS}
+            monkeypatch.setattr("asr.training.train.validate", lambda *_, found=found: found)
+            trainer.step = step
+            trainer._validate(progress)
+    assert Checkpoint.load(tmp_path / "run" / "best.pt").training["step"] == best
+
+
 def test_validation_adds_up_the_errors_of_all_processes(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
