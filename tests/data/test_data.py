@@ -184,7 +184,7 @@ def test_order_differs_by_epoch_and_by_seed() -> None:
     assert ids_of_epoch(cuts, 1.0, 2, 1) == orders[1, 2]
 
 
-def test_a_large_set_is_mixed_before_it_is_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_set_is_mixed_before_sorting(monkeypatch: pytest.MonkeyPatch) -> None:
     """A manifest may have one kind of speech after the other; each utterance is read once."""
     monkeypatch.setattr("asr.data.batches.MAX_SORTED", 100)
     cuts = silent_cuts(1000)

@@ -354,7 +354,7 @@ def test_command_names_the_wrong_option(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_is_refused_before_the_decoding_graph(
+def test_a_file_is_refused_before_the_graph(
     tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     graphs: list[object] = []

@@ -107,7 +107,7 @@ class Calls(TorchFunctionMode):
 @pytest.mark.parametrize(
     ("device", "num_biases", "is_fused"), [("cuda", 3, True), ("cuda", 1, False), ("cpu", 3, False)]
 )
-def test_a_gpu_fuses_attention_with_a_bias_per_row(device: str, num_biases: int, is_fused: bool) -> None:
+def test_a_gpu_fuses_attention_with_row_masks(device: str, num_biases: int, is_fused: bool) -> None:
     with FakeTensorMode():  # needs no GPU
         query, key = (torch.empty(3, 4, 10, 8, device=device) for _ in range(2))
         bias = torch.empty(num_biases, 1, 10, 10, device=device)

@@ -340,7 +340,7 @@ def test_the_average_is_what_is_validated(
 
 
 @pytest.mark.parametrize(("options", "best"), [(["chunk.full_probability=1"], 2), ([], 1)])
-def test_chunks_choose_the_best_only_if_they_are_trained(
+def test_only_trained_chunks_choose_the_best(
     options: list[str], best: int, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainer = new_trainer([*arguments, *options])
