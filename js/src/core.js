@@ -7,7 +7,10 @@ let core;
 
 // The instance, created by the first call.
 export function loadCore() {
-  core ??= start();
+  core ??= start().catch((error) => {
+    core = undefined; // the next call tries again, e.g. after a failed download
+    throw error;
+  });
   return core;
 }
 

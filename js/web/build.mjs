@@ -4,10 +4,16 @@
 //     node web/build.mjs [--model FILE.onnx] [--lm FILE.lm] [--punctuation FILE.onnx] [--output page]
 // The files are the bundled ones by default.
 import { createHash } from "node:crypto";
+import { existsSync, readdirSync } from "node:fs";
 import { cp, mkdir, readFile, readdir, rm, writeFile } from "node:fs/promises";
-import { join, relative } from "node:path";
+import { join, relative, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
+
+function fail(text) {
+  console.error(`build: ${text}`);
+  process.exit(1);
+}
 
 const js = new URL("../", import.meta.url);
 const models = new URL("../asr/models/", js);
@@ -36,6 +42,15 @@ for (const name of ["style.css", "app.js", "captions.js", "capture.js", "file.js
 sources["dictation.html"] = new URL("examples/dictation.html", js);
 for (const name of ["engine.js", "service_worker.js"]) sources[name] = new URL(`web/${name}`, js);
 
+const folder = fileURLToPath(page);
+const paths = Object.values(sources).map((source) => (source instanceof URL ? fileURLToPath(source) : resolve(source)));
+const missing = paths.find((path) => !existsSync(path));
+if (missing) fail(`there is no ${missing}`);
+const inside = paths.find((path) => path.startsWith(folder));
+if (inside) fail(`${inside} would be deleted: --output must be another folder`);
+if (values.output && existsSync(folder) && readdirSync(folder).length && !existsSync(new URL("files.js", page))) {
+  fail(`${folder} has other files than a page built here, which would be deleted: --output must be a new folder`);
+}
 await rm(page, { recursive: true, force: true });
 await mkdir(page, { recursive: true });
 for (const [name, source] of Object.entries(sources)) {

@@ -61,7 +61,7 @@ const megabytes = (numBytes) => `${(numBytes / 1e6).toFixed(0)} MB`;
 async function serveOffline(page) {
   if (!navigator.serviceWorker) return;
   try {
-    await navigator.serviceWorker.register("service_worker.js");
+    await navigator.serviceWorker.register("service_worker.js", { updateViaCache: "none" });
     await navigator.serviceWorker.ready;
     page.figure("offline", "works");
   } catch {

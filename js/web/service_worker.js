@@ -5,8 +5,11 @@ importScripts("files.js");
 const { version, files } = self.PAGE;
 const NAME = `asr-stream ${version}`;
 
+// Past the browser's HTTP cache, which may have the files of another version.
+const fresh = (file) => new Request(file, { cache: "reload" });
+
 self.addEventListener("install", (event) => {
-  event.waitUntil(caches.open(NAME).then((cache) => cache.addAll(files)));
+  event.waitUntil(caches.open(NAME).then((cache) => cache.addAll(files.map(fresh))));
 });
 
 self.addEventListener("activate", (event) => {

@@ -245,6 +245,20 @@ def test_the_guide_says_how_much_the_page_loads(page: Path) -> None:
     assert list(map(int, re.findall(r"(\d+) MB", stated))) == [round(size) for size in expected]
 
 
+def test_a_build_deletes_no_files_of_others(tmp_path: Path) -> None:
+    site, model = tmp_path / "site", tmp_path / "site" / "my.onnx"
+    site.mkdir()
+    model.write_text("mine")
+    for options, message in (
+        ([], "has other files than a page built here"),
+        (["--model", model], "my.onnx would be deleted"),
+        (["--model", tmp_path / "absent.onnx"], "there is no"),
+    ):
+        result = run("node", "web/build.mjs", *options, "--output", site, check=False)
+        assert result.returncode == 1 and message in result.stderr and "node:internal" not in result.stderr
+        assert model.read_text() == "mine"
+
+
 def test_page_recognizes_as_python_also_without_a_server(tmp_path: Path) -> None:
     # In float32, where rounding cannot change a word.
     model = bundled_model("float32")
