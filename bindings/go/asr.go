@@ -8,7 +8,7 @@ import "C"
 
 import "unsafe"
 
-// ModelOptions say how to open a model; "" and 0: as in C.
+// ModelOptions say how to open a model; "": as in C, 0 threads: one.
 type ModelOptions struct {
 	ONNXRuntime, LM, Punctuation, NeuralLM string // paths
 	NumThreads                             int

@@ -196,8 +196,15 @@ void Model::log(bool is_error, const std::string& text) const {
 std::string read_file(const std::string& path) {
   const std::filesystem::path file = std::filesystem::u8path(path);
   std::error_code error;
-  if (std::filesystem::is_directory(file, error)) throw FileError(path + " is a folder; name a file in it");
-  if (!std::filesystem::is_regular_file(file, error)) throw FileError("there is no file " + path);
+  const std::filesystem::file_type type = std::filesystem::status(file, error).type();
+  if (type == std::filesystem::file_type::not_found) throw FileError("there is no file " + path);
+  if (type == std::filesystem::file_type::directory) throw FileError(path + " is a folder; name a file in it");
+  if (type == std::filesystem::file_type::none) {
+    throw FileError("file " + path + " cannot be read: " + error.message());
+  }
+  if (type != std::filesystem::file_type::regular) {
+    throw FileError(path + " is a pipe or a device; name a file");
+  }
   std::ifstream stream(file, std::ios::binary);
   std::string bytes;
   const std::uintmax_t size = std::filesystem::file_size(file, error);

@@ -205,8 +205,15 @@ Session::Session(const OnnxRuntime& runtime, std::string_view onnx, const std::s
       session_(nullptr, runtime.api().ReleaseSession) {
   for (const std::string& input : input_names_) inputs_.push_back(input.c_str());
   for (const std::string& output : output_names_) outputs_.push_back(output.c_str());
-  undamaged<std::runtime_error>(name + " is not an ONNX file, or it is damaged",
-                                [&] { open(onnx, num_threads); });
+  try {
+    open(onnx, num_threads);
+  } catch (const std::runtime_error& error) {
+    const std::string reason = error.what();
+    if (reason.find("max supported IR version") != std::string::npos) {
+      throw OnnxRuntimeError(name + " needs a newer ONNX Runtime than " + runtime.description() + ": " + reason);
+    }
+    throw DamagedFileError(name + " is not an ONNX file, or it is damaged: " + reason);
+  }
   const std::vector<std::string> found_inputs = names(true), found_outputs = names(false);
   const bool gives = found_outputs.size() >= output_names_.size() &&
                      std::equal(output_names_.begin(), output_names_.end(), found_outputs.begin());

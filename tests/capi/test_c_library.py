@@ -17,6 +17,7 @@ from support.commas import write_punctuation
 from support.recognition import random_cuts
 
 from asr import Recognizer
+from asr.export.write import with_checksum
 from asr.lm.packed import BUNDLED
 from asr.runtime.neural_lm import bundled_neural_lm
 from asr.runtime.onnx_model import bundled_model
@@ -314,6 +315,7 @@ def test_stream_options_outside_their_range(model: Any, options: dict[str, Any],
         ({"lm_path": BUNDLED, "lm_data": b"x"}, INVALID, "both lm_path and lm_data"),
         ({"lm_path": "/nowhere/x.lm"}, UNREADABLE, "there is no file /nowhere/x.lm"),
         ({"lm_path": "/tmp"}, UNREADABLE, "/tmp is a folder; name a file in it"),
+        ({"lm_path": "/dev/null"}, UNREADABLE, "/dev/null is a pipe or a device; name a file"),
         ({"lm_data": b"ASRNGRAM", "lm_size": 8}, DAMAGED, "ends within its version"),
         ({"lm_data": b"", "lm_size": 0}, DAMAGED, "the language model is empty"),
         ({"punctuation_path": "x", "punctuation_data": b"x"}, INVALID, "both punctuation_path and punctuation_data"),
@@ -331,6 +333,17 @@ def test_model_options_outside_their_range(
     with pytest.raises(c_library.LibraryError) as caught:
         library.model(tiny_onnx, **options)
     assert caught.value.status == status and words in str(caught.value)
+
+
+def test_a_newer_file_is_not_called_damaged(library: Any, tiny_onnx: Path, tmp_path: Path) -> None:
+    proto = onnx_format.load(tiny_onnx)
+    kept = {entry.key: entry.value for entry in proto.metadata_props if entry.key != "checksum"}
+    onnx_format.helper.set_model_props(proto, kept)
+    proto.ir_version = 99
+    (tmp_path / "new.onnx").write_bytes(with_checksum(proto))
+    with pytest.raises(c_library.LibraryError, match=r"new\.onnx needs a newer ONNX Runtime than ONNX R") as caught:
+        library.model(tmp_path / "new.onnx")
+    assert caught.value.status == UNAVAILABLE
 
 
 def test_calls_out_of_turn(model: Any, sample: np.ndarray) -> None:

@@ -21,10 +21,12 @@
  * problem with the audio; the stream continues. Times are seconds from the stream's first sample, including gaps.
  *
  * Threads. An asr_model is immutable: any number of threads and streams share it, and it may be freed before its
- * streams. An asr_stream is used by one thread at a time, any thread: a second one is refused with ASR_BUSY. Free a
- * stream only when no call uses it. Only asr_stream_new and asr_stream_change wait for another thread, if it builds the
- * same lexicon at this moment. The library starts no threads, except those of ONNX Runtime if
- * asr_model_options.num_threads is not 1; all work is done within accept, gap, end_utterance, change and finish.
+ * streams. An asr_stream is used by one thread at a time, any thread: a second one is refused with ASR_BUSY, and it
+ * must not call asr_stream_error or asr_stream_warning, which do not check (asr_status_text may be called). Free a
+ * stream only when no call uses it. Only asr_stream_new and asr_stream_change wait for another thread, if it builds a
+ * lexicon of the same model at this moment, and asr_model_load, if it loads ONNX Runtime. The library starts no
+ * threads, except those of ONNX Runtime if asr_model_options.num_threads is not 1; all work is done within accept, gap,
+ * end_utterance, change and finish.
  *
  * Failures. The library never exits, prints, or throws an exception: every failure is returned as a status, with one
  * sentence about it. A refused call changes nothing. Damaged files and any arguments except invalid pointers are safe.

@@ -14,7 +14,7 @@ public final class Settings {
   private final Map<String, String> lists = new HashMap<>();
   private boolean useLm = true;
 
-  /** set("chunk_ms", 320), set("second_pass", false) */
+  /** set("chunk_ms", 320), set("second_pass", false), set("silence_after_speech_s", "inf") */
   public Settings set(String name, Object value) { options.put(name, value.toString()); return this; }
   public Settings hotwords(List<String> words) { lists.put("hotwords", String.join("\n", words)); return this; }
   public Settings phrases(List<String> phrases) { lists.put("phrases", String.join("\n", phrases)); return this; }
