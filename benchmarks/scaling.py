@@ -231,10 +231,9 @@ def draw(rows: Sequence[Mapping[str, Any]], law: Law, path: Path) -> None:
     for number, width in enumerate(sorted({row["width"] for row in whole})):
         mine = sorted((row for row in whole if row["width"] == width), key=lambda row: row["audio_hours"])
         seen = [row["audio_hours"] for row in mine]
-        style = {"color": f"C{number}", "linewidth": 1.5}
-        label = f"{mine[0]['parameters'] / 1e6:.1f} M parameters"
-        axes.plot(seen, 100 * law_errors(mine), "o", markersize=6, label=label, color=f"C{number}")
-        axes.plot(seen, 100 * law(law_inputs(mine)), "--", **style)
+        color, label = f"C{number}", f"{mine[0]['parameters'] / 1e6:.1f} M parameters"
+        axes.plot(seen, 100 * law_errors(mine), "o", markersize=6, label=label, color=color)
+        axes.plot(seen, 100 * law(law_inputs(mine)), "--", linewidth=1.5, color=color)
     axes.set_xscale("log")
     axes.set_yscale("log")
     for axis in (axes.xaxis, axes.yaxis):

@@ -148,6 +148,7 @@ class BatchSampler(Sampler):
         world_size: int = 1,
     ) -> None:
         warming_up = position.epoch < config.curriculum_epochs
+        order = _hash(f"{seed} {position.epoch}")
         longest = config.curriculum_s if warming_up else config.max_utterance_s
         chosen = [
             cut
@@ -159,7 +160,7 @@ class BatchSampler(Sampler):
             and _hash(f"{seed} {position.epoch} {cut.id}") < share * 2**32
         ]
         if len(chosen) > MAX_SORTED:  # lhotse reads them in order, and a manifest may have one kind of speech at a time
-            random.Random(_hash(f"{seed} {position.epoch}")).shuffle(chosen)
+            random.Random(order).shuffle(chosen)
         epoch_cuts = CutSet.from_cuts(chosen)
         if not len(epoch_cuts):
             remedy = "raise data.curriculum_s" if warming_up else "raise the shares after * in data.train"
@@ -175,7 +176,7 @@ class BatchSampler(Sampler):
                 duration_bins=bins,
                 buffer_size=MAX_SORTED,
                 shuffle=True,
-                seed=_hash(f"{seed} {position.epoch}"),  # not set_epoch: it adds the two, so neighboring seeds coincide
+                seed=order,  # not set_epoch: it adds the two, so neighboring seeds coincide
                 rank=0,  # every process plans all batches, so that they do not depend on the number of processes
                 world_size=1,
                 drop_last=False,

@@ -181,9 +181,14 @@ def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:
     ms per layer).
     """
     bias = bias.to(query.dtype)
-    if query.is_cuda and len(bias) == len(query):
+    if is_fused(query.device.type, query, bias):
         return F.scaled_dot_product_attention(query, key, value, attn_mask=bias, scale=1.0)
     return (query @ key.transpose(-1, -2) + bias).softmax(-1) @ value
+
+
+def is_fused(device: str, query: Tensor, bias: Tensor) -> bool:
+    """Whether `attend` takes the fused kernel on this type of device."""
+    return device == "cuda" and len(bias) == len(query)
 
 
 def block_slices(num_rows: int, num_blocks: int) -> list[slice]:

@@ -132,7 +132,7 @@ class TrainingProgress:
             self._status += f"  {num_skipped:.0f} of {len(finite)} steps skipped"
             self._status += ": gradient not finite" if wide else ""
         else:
-            self._status += f"  {speed:.3g}x real time" if speed < 1000 else f"  {speed:.0f}x real time"
+            self._status += f"  {speed:{'.3g' if speed < 100 else '.0f'}}x real time"
         if step % (PLAIN_EVERY * self._log_every) == 0 and not self._console.is_terminal:
             line = f"epoch {epoch}  step {step}  {self._status}  {self._time_left(step)}"
             self._console.print(line.rstrip(), soft_wrap=True)

@@ -53,7 +53,9 @@ def test_the_bar_fits_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert re.search("  1 of 5 steps skipped", rows[-1]), rows
 
 
-@pytest.mark.parametrize(("audio_s", "text"), [(65.12, "6.51x"), (8123.0, "812x"), (53504.0, "5350x")])
+@pytest.mark.parametrize(
+    ("audio_s", "text"), [(65.12, "6.51x"), (8123.0, "812x"), (9997.0, "1000x"), (53504.0, "5350x")]
+)
 def test_the_speed_has_no_exponent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, audio_s: float, text: str) -> None:
     now = [0.0]
     monkeypatch.setattr("asr.training.progress.time.monotonic", lambda: now[0])
