@@ -58,10 +58,11 @@ class NeuralLmGraph(nn.Module):
             layer.self_attention.num_blocks = NUM_BLOCKS
 
     def forward(self, pieces: Tensor, parents: Tensor, depths: Tensor, ends: Tensor) -> Tensor:
-        place = torch.arange(len(pieces))
+        num_nodes = pieces.shape[0]  # `len` would fix it while tracing
+        place = torch.arange(num_nodes)
         mask = (place[None, :] <= place[:, None]) & (place[:, None] < ends[None, :])  # ancestors, in preorder
         given = self.model.hidden(pieces[None], depths, mask[None])[0, parents]
-        return torch.cat([self._log_probs(given[rows], pieces[rows]) for rows in block_slices(len(pieces), NUM_BLOCKS)])
+        return torch.cat([self._log_probs(given[rows], pieces[rows]) for rows in block_slices(num_nodes, NUM_BLOCKS)])
 
     def _log_probs(self, hidden: Tensor, pieces: Tensor) -> Tensor:
         logits = hidden @ self.model.embedding.weight.T
