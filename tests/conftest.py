@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,9 @@ pytest_plugins = ["support.export"]
 SAMPLE = Path(__file__).parent.parent / "asr" / "samples" / "sample.wav"
 CONVERSATION = Path(__file__).parent / "support" / "conversation.wav"
 TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", *"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "'")
+
+TRACED = ("step_graph", "decoder_graph")
+"""The functions of asr.export.write that trace a model, which takes 10 to 20 s each."""
 
 SLOW_FIXTURES = {
     *("exported", "exported_int8", "library", "phone_model", "prefix", "tiny_onnx", "tones", "traced"),
@@ -143,15 +147,27 @@ def phone_model(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def export_tiny(model: AsrModel, path: Path) -> None:
     """Writes `path` and, in the same folder, its weights for another export."""
     from asr.config import Config, TokenizerConfig
-    from asr.export.write import export_model, in_half_precision
+    from asr.export import write
+    from asr.export.write import in_half_precision
     from asr.tokenizer import Tokenizer
     from asr.training.pretrained import Pretrained
 
     config = Config(model=model.config, tokenizer=TokenizerConfig(kind="char"))
     pretrained = Pretrained(config, Tokenizer("char", TOKENS), model.state_dict())
-    export_model(pretrained, path, language="en")
+    with pytest.MonkeyPatch.context() as patch:  # its graphs serve other exports of these weights
+        for name in TRACED:
+            patch.setattr(write, name, partial(traced_to, path.with_suffix(f".{name}"), getattr(write, name)))
+        write.export_model(pretrained, path, language="en")
     weights = in_half_precision(pretrained.model()).state_dict()
     Pretrained(config, pretrained.tokenizer, weights).save(path.with_suffix(".safetensors"))
+
+
+def traced_to(path: Path, make: Callable[[AsrModel], Any], model: AsrModel) -> Any:
+    import onnx
+
+    graph = make(model)
+    onnx.save(graph, path)
+    return graph
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.benchmark_module import BENCHMARKS, load_benchmark
+from support.tones import RECIPE
 
 from asr.export import adapt
 
@@ -32,24 +33,24 @@ def run(name: str, *arguments: str) -> str:
     return done.stdout.decode()
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "printed"),
-    [
-        (
-            "train_throughput",
-            ["--rounds", "1", "--steps", "1", "--batch-s", "15"],
-            r"(?s)fp32: ours.*ratio \d.*bf16: ours.*ratio \d",
-        ),
-        ("golden_losses", [], "5 recipes: the same losses"),
-    ],
-)
-def test_a_benchmark_prints_its_numbers(name: str, arguments: list[str], printed: str) -> None:
-    output = run_here(name, *arguments)
-    assert re.search(printed, output), output
+@pytest.fixture
+def small_recipe(tmp_path: Path) -> str:
+    path = tmp_path / "small.yaml"
+    path.write_text(RECIPE)
+    return str(path)
 
 
-def test_training_is_measured_next_to_a_busy_core() -> None:
-    output = run("busy_cores", "--rounds", "1", "--batch-s", "15")
+def test_training_is_compared_with_a_plain_transformer(small_recipe: str) -> None:
+    output = run_here("train_throughput", "--rounds", "1", "--steps", "1", "--batch-s", "15", "--recipe", small_recipe)
+    assert re.search(r"(?s)fp32: ours.*ratio \d.*bf16: ours.*ratio \d", output), output
+
+
+def test_losses_are_compared_with_the_recorded_ones() -> None:
+    assert "5 recipes: the same losses" in run_here("golden_losses")
+
+
+def test_training_is_measured_next_to_a_busy_core(small_recipe: str) -> None:
+    output = run("busy_cores", "--rounds", "1", "--batch-s", "15", "--recipe", small_recipe)
     assert re.search(r"waiting passive: .* next to 1 busy; \d+\.\d\d times the fair share", output), output
 
 

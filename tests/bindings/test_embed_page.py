@@ -65,7 +65,7 @@ class Builder:
         with lock("npm"):
             self.run("make", "-C", str(js), "node_modules/.package-lock.json")
         with lock("page"):
-            self.run("make", "-C", str(js), "core")
+            self.run("make", "-C", str(js), "--jobs", "2", "core")
         (self.folder / "node_modules").mkdir()
         (self.folder / "node_modules" / "asr-stream").symlink_to(js)
         return ["node", self.write("captions.mjs", "js")]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console
+from support.export import reuse
 from support.synth import write_audio
 from support.tones import say, sentence
 
@@ -71,8 +74,9 @@ def test_the_mean_of_old_and_new_is_written(
 
 
 def test_the_written_model_is_in_8_bits(
-    recordings: Path, start: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    recordings: Path, start: str, traced_tiny: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    reuse(traced_tiny, monkeypatch)
     monkeypatch.setattr(adapt, "learn", lambda *_: True)
     monkeypatch.setattr(adapt, "mixture", lambda start, *_: load_pretrained(start))
     mine = tmp_path / "mine.onnx"

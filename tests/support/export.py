@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import pytest
+from conftest import TRACED, shared_folder
 from filelock import FileLock
 
 from asr._core import DECODER_INPUTS, DECODER_OUTPUTS
@@ -68,7 +69,6 @@ def traced(checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> 
     once for all processes of pytest-xdist."""
     import onnx
     import torch
-    from conftest import shared_folder
 
     from asr.export.graph import decoder_graph, step_graph
     from asr.export.write import in_half_precision
@@ -90,11 +90,19 @@ def quick(traced: Callable[[str], onnx.ModelProto], monkeypatch: pytest.MonkeyPa
     reuse(traced, monkeypatch)
 
 
-def reuse(traced: Callable[[str], onnx.ModelProto], patch: pytest.MonkeyPatch) -> None:
-    """Lets `export_model(checkpoint.pretrained(), ...)` take the graphs that were traced already."""
+@pytest.fixture(scope="session")
+def traced_tiny(tiny_onnx: Path) -> Callable[[str], onnx.ModelProto]:
+    """The graphs of `tiny_model`, as `traced`."""
+    import onnx
+
+    return lambda name: onnx.load(tiny_onnx.with_suffix(f".{name}"))
+
+
+def reuse(traced: Callable[[str], onnx.ModelProto], patch: pytest.MonkeyPatch, names: Sequence[str] = TRACED) -> None:
+    """Lets `export_model` take the graphs that were traced already: for the same weights of those parts."""
     from asr.export import write
 
-    for name in ("step_graph", "decoder_graph"):
+    for name in names:
         patch.setattr(write, name, lambda model, name=name: traced(name))
 
 

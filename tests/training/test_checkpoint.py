@@ -34,7 +34,7 @@ for checkpoint.training["step"] in range(2, 5):
     checkpoint.save_step(folder, 2)
 save_s = (time.monotonic() - started) / 3
 found = checkpoints(folder)
-for kill in range(50):
+for kill in range(25):
     step = checkpoint.training["step"]
     child = os.fork()
     if child == 0:
@@ -115,7 +115,7 @@ def test_the_newest_checkpoints_stay(run: Path) -> None:
     assert [path.name for path in checkpoints(run)] == ["checkpoint-2.pt", "checkpoint-10.pt"]
 
 
-def test_fifty_kills_while_saving_leave_a_loadable_checkpoint(run: Path) -> None:
+def test_kills_while_saving_leave_a_loadable_checkpoint(run: Path) -> None:
     result = subprocess.run(
         [sys.executable, "-c", SAVES_AND_IS_KILLED, str(run)], capture_output=True, text=True, timeout=300
     )

@@ -37,7 +37,8 @@ def test_one_graph_serves_all_lengths_and_chunks() -> None:
     torch.manual_seed(0)
     model = AsrModel(SHAPE)
     torch._dynamo.reset()
-    compiled = torch.compile(loss_of, backend="aot_eager", fullgraph=True, dynamic=True)
+    # Breaks and recompilations are Dynamo's; another backend would add a minute.
+    compiled = torch.compile(loss_of, backend="eager", fullgraph=True, dynamic=True)
     first = [(200, (0, -1)), (200, (16, 64)), (320, (8, 64))]
     for num_frames, chunk in [*first, (320, (0, -1)), (260, (4, 32)), (320, (16, 64))]:
         gradients = []

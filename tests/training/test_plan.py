@@ -13,7 +13,7 @@ from asr.cli import main
 from asr.config import load_config
 from asr.training.plan import GPUS, Rows, batch_that_fits, cost, peak_gb, room_gb, shapes
 
-SMALL = ["model.encoder_layers=2", "model.condition_layers=[1]", "train.precision=fp32"]
+SMALL = ["model.encoder_layers=2", "model.condition_layers=[1]", "model.decoder_layers=1", "train.precision=fp32"]
 VIEWS = ["loss.cr_ctc_weight=0.2", "model.activation=swiglu", "train.batches_per_step=2"]
 ROWS = Rows(8, 10.0)
 
@@ -104,6 +104,6 @@ def test_devices_are_named(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_small_training_costs_more_than_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["train", "tiny", "--dry-run", "--on", "h100", "train.max_steps=10"]) == 0
+    assert main(["train", "tiny", "--dry-run", "--on", "h100", *SMALL, "train.max_steps=10"]) == 0
     output = capsys.readouterr().out
     assert "<0.01 EFLOP" in output and "<0.01 to <0.01" in output and "<1 to <1" in output
