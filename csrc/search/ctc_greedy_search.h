@@ -9,13 +9,13 @@
 
 namespace asr_stream {
 
-// For one thread at a time. Throws std::invalid_argument.
+// Not thread-safe. Throws std::invalid_argument for invalid input.
 class CtcGreedySearch {
  public:
   // log_probs: (num_frames, vocab_size), row-major.
   void advance(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size);
 
-  // One hypothesis for any `num_best` >= 1, finished or not; its log_prob is that of the best path.
+  // Returns one hypothesis for any `num_best` >= 1, whether finished or not; its log_prob is that of the best path.
   std::vector<Hypothesis> hypotheses(std::int64_t num_best = 1, bool finished = false) const;
 
   void reset();

@@ -1,4 +1,4 @@
-// The lattice of a prefix beam search: what it keeps of hypotheses that recombine, and the sentences that it ends with.
+// The lattice of a prefix beam search: the hypotheses that recombination drops, and the sentences on its paths.
 #include <algorithm>
 #include <cstdint>
 #include <set>
@@ -13,11 +13,11 @@ namespace asr_stream {
 
 namespace {
 
-constexpr std::int64_t kMaxPaths = 4000;  // of the lattice that are looked at: many have the same words
+constexpr std::int64_t kMaxPaths = 4000;  // maximum number of lattice paths examined; many of them have the same words
 
 }  // namespace
 
-// Whether these are the same words in other phones.
+// Whether two prefixes are the same words with different pronunciations.
 bool CtcPrefixBeamSearch::same_words(std::int32_t a, std::int32_t b) const {
   if (!fusion_->over_phones()) return false;
   const auto skip_tokens_inside = [this](std::int32_t& prefix) {
@@ -36,7 +36,7 @@ bool CtcPrefixBeamSearch::same_words(std::int32_t a, std::int32_t b) const {
   }
 }
 
-// Of several merges of the same two prefixes, a later one counts if it costs less.
+// The same two prefixes may merge several times; a later merge is kept only if it costs less.
 void CtcPrefixBeamSearch::keep_merge(const Candidate& candidate, const Entry& better, const float* log_probs) {
   Entry entry = candidate.token < 0 ? keep(candidate, log_probs) : extend(candidate, log_probs);
   if (entry.endings >= 0) free_endings_.push_back(std::exchange(entry.endings, -1));
@@ -70,7 +70,7 @@ void CtcPrefixBeamSearch::step_back(Walk& walk) const {
   walk.history = histories_.parent(walk.history);
 }
 
-// The ends of the hypotheses, best first; of a hypothesis that is not finished, and without `fusion_`, the only one.
+// The ends of the hypotheses, best first. A hypothesis has one end, unless it is finished and there is `fusion_`.
 std::vector<CtcPrefixBeamSearch::End> CtcPrefixBeamSearch::ends(bool finished) const {
   std::vector<End> result;
   std::vector<LmFusion::Ending> endings;
@@ -86,7 +86,7 @@ std::vector<CtcPrefixBeamSearch::End> CtcPrefixBeamSearch::ends(bool finished) c
   }
   std::sort(result.begin(), result.end(), [](const End& a, const End& b) {
     if (a.score != b.score) return a.score > b.score;
-    return a.entry != b.entry ? a.entry < b.entry : a.ending.word < b.ending.word;  // of equals, the better of the beam
+    return a.entry != b.entry ? a.entry < b.entry : a.ending.word < b.ending.word;  // ties: beam order
   });
   return result;
 }
@@ -96,7 +96,7 @@ std::vector<Hypothesis> CtcPrefixBeamSearch::hypotheses(std::int64_t num_best, b
   std::vector<Hypothesis> result;
   std::vector<const Entry*> shown;
   for (const End& end : ends(finished)) {
-    if (std::find(shown.begin(), shown.end(), end.entry) != shown.end()) continue;  // with a better last word
+    if (std::find(shown.begin(), shown.end(), end.entry) != shown.end()) continue;  // it had a better last word
     shown.push_back(end.entry);
     result.push_back(hypothesis_of(end, {}, finished));
     if (static_cast<std::int64_t>(result.size()) == num_best) break;
@@ -104,7 +104,7 @@ std::vector<Hypothesis> CtcPrefixBeamSearch::hypotheses(std::int64_t num_best, b
   return result;
 }
 
-// merges: those that the path takes, from its end.
+// merges: those on the path, starting from its end.
 Hypothesis CtcPrefixBeamSearch::hypothesis_of(const End& end, const std::vector<std::int32_t>& merges,
                                               bool finished) const {
   const Entry& entry = *end.entry;
@@ -117,7 +117,7 @@ Hypothesis CtcPrefixBeamSearch::hypothesis_of(const End& end, const std::vector<
   }
   auto merge = merges.begin();
   for (Walk at = walk(entry.prefix, entry.best_alignment()); at.prefix != PrefixTree::kRoot; step_back(at)) {
-    // The two prefixes end in the same token, at about the same time.
+    // The two prefixes of a merge end in the same token, at about the same time.
     while (merge != merges.end() && merges_[static_cast<std::size_t>(*merge)].into == at.prefix) {
       const Merge& taken = merges_[static_cast<std::size_t>(*merge++)];
       hypothesis.log_prob -= taken.log_prob;
@@ -138,13 +138,13 @@ Hypothesis CtcPrefixBeamSearch::hypothesis_of(const End& end, const std::vector<
   return hypothesis;
 }
 
-// The best paths in their order (Eppstein 1998, "Finding the k shortest paths"): of a hypothesis the best path to its
-// beginning is its own prefix, so each other path leaves a better one at a merge, at the cost of that.
+// Enumerates the paths best first (Eppstein 1998, "Finding the k shortest paths"). The best path of a hypothesis is its
+// own prefix. Every other path leaves a better path at a merge and pays the cost of that merge.
 std::vector<Hypothesis> CtcPrefixBeamSearch::sentences(std::int64_t num_best) const {
   const std::vector<End> all_ends = ends(true);
   const double lowest = all_ends.front().score - kLatticeBeam;
   std::vector<Route> routes;
-  std::vector<std::pair<double, std::int32_t>> open;  // a heap: of equals, the route that was found first
+  std::vector<std::pair<double, std::int32_t>> open;  // a heap; ties: the route found first
   const auto worse = [](const auto& a, const auto& b) {
     return a.first != b.first ? a.first < b.first : a.second > b.second;
   };
@@ -175,7 +175,7 @@ std::vector<Hypothesis> CtcPrefixBeamSearch::sentences(std::int64_t num_best) co
       if (static_cast<std::int64_t>(result.size()) == num_best) break;
     }
     const Merge* last = route.merge >= 0 ? &merges_[static_cast<std::size_t>(route.merge)] : nullptr;
-    // A merge counts if it came before the path left the prefix that it led into.
+    // The path can take a merge only if the merge happened before the path left the prefix that was merged into.
     std::int64_t left_at = last ? last->frame : num_frames_;
     Walk at = last ? walk(last->prefix, last->alignment) : walk(end.entry->prefix, end.entry->best_alignment());
     for (; at.prefix != PrefixTree::kRoot; left_at = at.span.start, step_back(at)) {

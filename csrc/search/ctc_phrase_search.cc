@@ -13,9 +13,9 @@ namespace asr_stream {
 
 namespace {
 
-// A state this many nats below the best is dropped; a few letters without any evidence cost less.
+// States this many nats below the best are dropped. A few letters without any evidence cost less than this.
 constexpr double kThreshold = 40.0;
-// Maximum number of states kept, the best ones. Short lists never have as many.
+// Maximum number of states, of which the best are kept. Short lists of phrases never reach it.
 constexpr std::size_t kMaxStates = 4096;
 
 }  // namespace
@@ -72,7 +72,7 @@ void CtcPhraseSearch::advance_frame(const float* log_probs) {
   next_states_.clear();
   for (const Candidate& candidate : candidates_) {
     candidate_of_step_[static_cast<std::size_t>(candidate.step + 2)] = -1;
-    // [unk] and silence stay possible, so that there is always a final state.
+    // [unk] and the start state are never pruned, so that there is always a final state.
     const bool kept = candidate.step < 0 || candidate.score() >= lowest;
     if (!kept || std::isinf(candidate.score())) continue;
     State state{candidate.step, extended(candidate.blank), {}};
@@ -94,7 +94,7 @@ void CtcPhraseSearch::advance_frame(const float* log_probs) {
   ++num_frames_;
 }
 
-// [unk] has one alignment, that of its token, which passes through blanks as well.
+// [unk] has a single alignment, which also covers blanks.
 void CtcPhraseSearch::propose_stay(const State& state, const float* log_probs) {
   const Alignment& best = state.best();
   if (state.step == kUnknown) {
@@ -116,7 +116,7 @@ void CtcPhraseSearch::propose_exits(const State& state, const float* log_probs, 
   if (!starts && !unknown) propose_entries(state, phrases_->step(state.step).node, log_probs, lowest);
   if (!starts && !unknown && !phrases_->ends_phrase(phrases_->step(state.step).node)) return;
   propose_entries(state, Phrases::kRoot, log_probs, lowest);
-  // [unk] begins like any word: with a token that begins a word, except at the start of the utterance.
+  // Like any word, [unk] starts with a token that begins a word, except at the start of the utterance.
   const std::int32_t first = starts ? likeliest_ : word_start_;
   if (unknown || first < 0 || first == kBlankId) return;
   const Alignment& best = state.best();
@@ -173,7 +173,7 @@ bool CtcPhraseSearch::better(const State* a, const State* b) {
 bool CtcPhraseSearch::is_final(const State& state) const {
   if (state.step < 0) return true;
   const std::int32_t node = phrases_->step(state.step).node;
-  return phrases_->ends_phrase(node) || node == phrases_->begin();  // a word boundary may follow the last word
+  return phrases_->ends_phrase(node) || node == phrases_->begin();  // the utterance may end in a word boundary
 }
 
 std::vector<Hypothesis> CtcPhraseSearch::hypotheses(std::int64_t num_best, bool finished) const {
@@ -189,7 +189,7 @@ std::vector<Hypothesis> CtcPhraseSearch::hypotheses(std::int64_t num_best, bool 
   return result;
 }
 
-// Removes an incomplete word.
+// Omits a last word that is incomplete.
 Hypothesis CtcPhraseSearch::hypothesis(const State& state) const {
   const Alignment& alignment = state.best();
   Hypothesis result;

@@ -1,11 +1,11 @@
 // Streaming CTC search over a grammar of phrases (see `Phrases`): token passing over their trie (Young et al. 1989,
-// "Token passing: a simple conceptual model for connected speech recognition systems"), with the best alignment of each
-// state (Viterbi). The number of states, and so the time per frame, is limited.
+// "Token passing: a simple conceptual model for connected speech recognition systems"). Each state keeps its best
+// alignment (Viterbi). The number of states is limited, and so is the time per frame.
 //
-// Speech outside of the phrases goes to a garbage model, [unk], which follows the most likely token of every frame and
+// Speech outside the phrases goes to a garbage model, [unk], which follows the most likely token of every frame and
 // pays a cost for each token (Bourlard et al. 1994, "Optimizing recognition and rejection performance in wordspotting
-// systems"). A phrase wins if its tokens cost less than that. Transitions between a phrase and [unk] are allowed only
-// at word boundaries.
+// systems"). A phrase wins if its tokens cost less. Transitions between a phrase and [unk] are allowed only at word
+// boundaries.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 
 namespace asr_stream {
 
-// For one thread at a time. Throws std::invalid_argument.
+// Not thread-safe. Throws std::invalid_argument for invalid input.
 class CtcPhraseSearch {
  public:
   explicit CtcPhraseSearch(std::shared_ptr<const Phrases> phrases);
@@ -29,8 +29,9 @@ class CtcPhraseSearch {
   // log_probs: (num_frames, vocab_size), row-major.
   void advance(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size);
 
-  // Up to `num_best` hypotheses, best first, at least one, in the tokens of `Phrases`. finished: only complete phrases
-  // and [unk]; otherwise an incomplete phrase counts with its complete words, so two hypotheses may have equal tokens.
+  // Returns at least one and at most `num_best` hypotheses, best first, as indexes into `Phrases::tokens`. finished:
+  // the hypotheses contain only complete phrases and [unk]. Otherwise an incomplete phrase contributes its complete
+  // words, so two hypotheses may have the same tokens.
   std::vector<Hypothesis> hypotheses(std::int64_t num_best = 1, bool finished = false) const;
 
   // Discards this utterance.
@@ -61,8 +62,8 @@ class CtcPhraseSearch {
     TokenSpan last{0, 0, 0.0};
   };
   struct State {
-    std::int32_t step;      // of the trie, kStart or kUnknown
-    Alignment blank, token;  // depending on the last frame
+    std::int32_t step;      // step of the trie, kStart or kUnknown
+    Alignment blank, token;  // by whether the last frame is a blank
 
     const Alignment& best() const { return blank.score >= token.score ? blank : token; }
   };
@@ -71,7 +72,7 @@ class CtcPhraseSearch {
     double score = kNever;
     const State* from = nullptr;
     const Alignment* alignment = nullptr;  // null: both are kNever
-    bool starts = false;                  // a new token
+    bool starts = false;                  // whether it starts a new token
   };
   struct Candidate {
     std::int32_t step;
@@ -102,7 +103,7 @@ class CtcPhraseSearch {
   std::int64_t utterance_start_ = 0;
   SharedLists<PastToken> histories_;
   std::vector<State> states_;
-  std::int32_t previous_likeliest_ = 0;  // the likeliest token of the frame before
+  std::int32_t previous_likeliest_ = 0;  // the likeliest token of the previous frame
   // For the current frame.
   std::int32_t likeliest_ = 0;   // token
   std::int32_t word_start_ = 0;  // the likeliest token that begins a word, or -1

@@ -93,7 +93,7 @@ void CtcPrefixBeamSearch::choose_tokens(const float* log_probs, std::int32_t voc
     std::iota(tokens_.begin(), tokens_.end(), kBlankId + 1);
     return;
   }
-  // A heap of the best so far, the worst of them in front: most tokens fail its test and cost one comparison.
+  // A heap with the worst of the best tokens so far in front: most tokens are rejected after one comparison.
   tokens_.clear();
   for (std::int32_t token = kBlankId + 1; token < vocab_size; ++token) {
     if (tokens_.size() < limit) {
@@ -127,8 +127,8 @@ void CtcPrefixBeamSearch::find_relatives() {
   for (const Entry& entry : beam_) entry_of(entry.prefix) = -1;
 }
 
-// Candidates are distinct prefixes: each entry itself, which also collects its parent's extension into it, and the
-// extensions that are not in the beam, which have no other parent.
+// Candidates are distinct prefixes. An entry that stays in the beam also sums the extension of its parent into it. An
+// extension that is not in the beam yet has only one parent.
 void CtcPrefixBeamSearch::propose(const float* log_probs) {
   const double blank_log_prob = log_probs[kBlankId];
   double best = kNever, worst = -kNever;
@@ -151,15 +151,15 @@ void CtcPrefixBeamSearch::propose(const float* log_probs) {
     best = std::max(best, candidates_.back().score);
     worst = std::min(worst, candidates_.back().score);
   }
-  // Most extensions are so unlikely that the language model need not score them: what is worse than a full beam as it
-  // is would not be selected (but for the room that recombination makes).
+  // Most extensions are too unlikely for the language model to score. If the beam is full, a candidate below its worst
+  // entry would not be selected (except in a place that recombination frees).
   double lowest = options_.beam_threshold > 0.0 ? best - options_.beam_threshold : kNever;
   if (beam_.size() == static_cast<std::size_t>(options_.beam_size)) lowest = std::max(lowest, worst);
   rank_tokens(log_probs, lowest);
   for (std::size_t i = 0; i < beam_.size(); ++i) propose_extensions(i, log_probs, lowest);
 }
 
-// The tokens by which some entry may come to `lowest`.
+// Ranks the tokens with which some entry can reach `lowest`.
 void CtcPrefixBeamSearch::rank_tokens(const float* log_probs, double lowest) {
   double highest = kNever;
   for (const Entry& entry : beam_) highest = std::max(highest, entry.log_prob + fusion_score(entry.lm));
@@ -203,7 +203,7 @@ void CtcPrefixBeamSearch::propose_extensions(std::size_t index, const float* log
   };
   mark_children(1);
   for (const auto& [most, token] : ranked_tokens_) {
-    if (score + most < lowest) break;  // and so are those that follow
+    if (score + most < lowest) break;  // so are all later tokens
     const double extended = extension_source(entry, token) + log_probs[token];
     if (std::isinf(extended)) continue;
     if (!fusion_) {
@@ -216,7 +216,7 @@ void CtcPrefixBeamSearch::propose_extensions(std::size_t index, const float* log
     } else {
       const double gain = log_probs[token] + fusion_->highest_gain(' ', token);
       for (const auto& [path, word] : endings(entry)) {
-        if (entry.log_prob + fusion_score(path) + gain < lowest) break;  // and so are those that follow
+        if (entry.log_prob + fusion_score(path) + gain < lowest) break;  // so are all later endings
         if (is_in_beam(index, token, word)) continue;
         if (extended + static_cast<double>(fusion_->highest_score(path, token, look_ahead_cache_)) < lowest) continue;
         add(extended, token, fusion_->advance(path, token, look_ahead_cache_), word);
@@ -226,7 +226,7 @@ void CtcPrefixBeamSearch::propose_extensions(std::size_t index, const float* log
   mark_children(0);
 }
 
-// Whether the extension is an entry of its own, which collects it. The children of `parent` are marked.
+// Whether the extension is already an entry, which then sums it. The children of `parent` must be marked.
 bool CtcPrefixBeamSearch::is_in_beam(std::size_t parent, std::int32_t token, std::int32_t word) const {
   if (is_child_[static_cast<std::size_t>(token)] == 0) return false;
   for (std::int32_t j = first_children_[parent]; j >= 0; j = next_siblings_[static_cast<std::size_t>(j)]) {
@@ -252,9 +252,10 @@ void CtcPrefixBeamSearch::select() {
     return first.token != second.token ? first.token < second.token : first.word < second.word;
   };
   const auto size = static_cast<std::size_t>(options_.beam_size);
-  // Without a language model nearly all have the same future, and there would be nothing to choose from in the end.
+  // Without a language model, nearly all hypotheses have the same future, and recombination would leave no
+  // alternatives.
   const bool recombine = fusion_ && fusion_->has_lm() && options_.recombine;
-  // If there are many candidates, only the best are sorted, with a heap.
+  // A heap sorts only the best when there are many candidates.
   const auto worse = [&better](const auto& a, const auto& b) { return better(b, a); };
   std::make_heap(ranking_.begin(), ranking_.end(), worse);
   selected_.clear();
@@ -273,7 +274,8 @@ void CtcPrefixBeamSearch::select() {
   }
 }
 
-// The place in `selected_` of a better one of the same future, or -1: then the next search finds this one.
+// Returns the index in `selected_` of a better candidate with the same future, or -1 after adding this one to the
+// table.
 std::int32_t CtcPrefixBeamSearch::better_of_same_future(const Candidate& candidate) {
   std::size_t hash = static_cast<std::size_t>(candidate.lm.node) * 31 + static_cast<std::size_t>(last_token(candidate));
   for (const std::int32_t context : candidate.lm.state.contexts) {
@@ -348,7 +350,7 @@ void CtcPrefixBeamSearch::release(const Entry& entry) {
 
 std::optional<double> CtcPrefixBeamSearch::sentence_end_log_prob() const {
   if (!fusion_ || !fusion_->has_lm()) return std::nullopt;
-  constexpr double kMinShare = 0.02;  // of the best; less likely ones do not change the mean
+  constexpr double kMinShare = 0.02;  // relative to the best; less likely entries do not change the mean
   const double best = beam_.front().log_prob + fusion_score(beam_.front().lm);
   double total = 0.0, ends = 0.0;
   for (const Entry& entry : beam_) {

@@ -10,7 +10,7 @@ namespace asr_stream {
 
 namespace {
 
-// A log-softmax in half precision or after quantization may end a little above 0.
+// The log_softmax of a model in half precision or after quantization may return values slightly above 0.
 constexpr float kMaxLogProb = 0.01f;
 
 }  // namespace

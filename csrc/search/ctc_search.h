@@ -1,8 +1,8 @@
-// Shared by the CTC searches: hypotheses, and the checks of their input.
+// Types shared by the CTC searches: hypotheses, and checks of the input.
 //
-// A search gets log-probabilities chunk by chunk and works frame by frame, so its result does not depend on the chunks.
-// Frames are encoder frames counted from the start of the stream; `reset` begins a new utterance without resetting that
-// count.
+// A search receives log-probabilities in chunks and processes them frame by frame, so its result does not depend on the
+// chunking. Frames are encoder frames, counted from the start of the stream; `reset` begins a new utterance but does
+// not reset this count.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@ namespace asr_stream {
 struct Hypothesis {
   std::vector<std::int32_t> tokens;
   double log_prob = 0.0;  // since the start of the utterance
-  double lm_score = 0.0;  // what a language model adds to it, in nats; 0 without one
-  double hotword_score = 0.0;  // and what hotwords add, in nats
+  double lm_score = 0.0;  // the language model's share of the score, in nats; 0 without one
+  double hotword_score = 0.0;  // the hotwords' share, in nats
   double score() const noexcept { return log_prob + lm_score + hotword_score; }  // ranks hypotheses
   std::vector<std::int64_t> start_frames;
   std::vector<std::int64_t> end_frames;
   std::vector<float> confidences;
-  // In a search over phones, the number of every word for `LmFusion::text`; kNoWord for an incomplete last word.
+  // In a search over phones, the id of every word for `LmFusion::text`; kNoWord for an incomplete last word.
   std::vector<std::int32_t> words;
-  // With several sentences (search/posteriors.h): the probability of this one, and of each of its words.
+  // If several sentences are compared (search/posteriors.h): the probability of this one, and of each of its words.
   float posterior = 1.0f;
   std::vector<float> word_posteriors;
 };
@@ -37,11 +37,11 @@ struct TokenSpan {
   void append_to(Hypothesis& hypothesis) const;
 };
 
-// Checks the rows given to `advance`. A row needs a finite entry; NaN, +infinity and positive values (logits instead of
-// log-probabilities) are refused with std::invalid_argument. -infinity is a valid log-probability.
+// Checks the rows given to `advance`. Each row needs a finite value. NaN, +infinity and positive values (logits instead
+// of log-probabilities) are rejected with std::invalid_argument. -infinity is a valid log-probability.
 class LogProbChecker {
  public:
-  // If this throws, nothing of the chunk is used. The first chunk sets the vocabulary size.
+  // If this throws, no part of the chunk is used. The first chunk sets the vocabulary size.
   void check(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size);
 
  private:

@@ -11,7 +11,7 @@ namespace asr_stream {
 
 namespace {
 
-// This limit and kMaxLetters bound the work of a word.
+// Together with kMaxLetters, this limits the work per word.
 constexpr std::size_t kMaxHypotheses = 24;
 constexpr double kBeamWidth = 9.0;          // nats below the best hypothesis with the same letters
 constexpr std::size_t kMaxPairLetters = 4;
@@ -25,7 +25,7 @@ constexpr std::size_t kNone = static_cast<std::size_t>(-1);
                               "; write it again with `asr lexicon train`");
 }
 
-// Where the letters of a text begin, and its end.
+// The start of each letter of a text, followed by its end.
 std::vector<std::size_t> letter_starts(std::string_view text) {
   std::vector<std::size_t> starts;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -51,7 +51,7 @@ double log_sum(double a, double b) { return std::max(a, b) + std::log1p(std::exp
 struct Partial {
   NgramLm::State state;
   double log_prob;
-  std::size_t before;  // in the list of all, kNone of the first
+  std::size_t before;  // index in `kept`; kNone for the first
   const std::vector<std::int32_t>* phones;
 };
 
@@ -61,7 +61,7 @@ G2p::G2p(const std::uint8_t* data, std::size_t size) : lm_(data, size) {
   std::set<std::string_view> names;
   const auto num_words = static_cast<std::int32_t>(lm_.num_words());
   const auto is_mark = [](std::string_view word) { return word == "<s>" || word == "</s>" || word == "<unk>"; };
-  for (const bool collect : {true, false}) {  // the names of the phones, then the pairs
+  for (const bool collect : {true, false}) {  // first the names of the phones, then the pairs
     for (std::int32_t i = 0; i < num_words; ++i) {
       const std::string_view word = lm_.word(i);
       if (is_mark(word)) continue;
@@ -98,8 +98,8 @@ std::vector<G2p::Pronunciation> G2p::pronounce(std::string_view word, int num_be
   const std::size_t num_letters = starts.size() - 1;
   if (num_letters < 1 || num_letters > kMaxLetters || starts.front() != 0) return {};
 
-  std::vector<Partial> kept{{lm_.begin(), 0.0, kNone, nullptr}};  // all that were extended
-  std::vector<std::vector<Partial>> at(num_letters + 1);          // by how many letters they have written
+  std::vector<Partial> kept{{lm_.begin(), 0.0, kNone, nullptr}};  // all that have been extended
+  std::vector<std::vector<Partial>> at(num_letters + 1);          // by number of letters consumed
   at[0] = kept;
   for (std::size_t i = 0; i < num_letters; ++i) {
     std::vector<Partial>& beam = at[i];
@@ -129,7 +129,7 @@ std::vector<G2p::Pronunciation> G2p::pronounce(std::string_view word, int num_be
     beam.clear();
   }
 
-  std::map<std::vector<std::int32_t>, double> sums;  // over the alignments of a pronunciation
+  std::map<std::vector<std::int32_t>, double> sums;  // over all alignments of each pronunciation
   double best = -INFINITY, total = -INFINITY;
   for (const Partial& last : at[num_letters]) best = std::max(best, last.log_prob);
   for (const Partial& last : at[num_letters]) {

@@ -1,7 +1,7 @@
-// G2P, pronunciations of words outside of dictionaries: a joint n-gram model over pairs of letters and phones (Bisani
-// and Ney 2008, "Joint-sequence models for grapheme-to-phoneme conversion"). `asr lexicon train` writes the file, a
-// language model in the format of ngram_lm.h whose words are the pairs: letters, '}', and phones separated by '|', as
-// in `PH}F`, `X}K|S` and, for silent letters, `E}`.
+// Grapheme-to-phoneme conversion for words outside dictionaries: a joint n-gram model over pairs of letters and phones
+// (Bisani and Ney 2008, "Joint-sequence models for grapheme-to-phoneme conversion"). `asr lexicon train` writes the
+// file. It is a language model in the format of ngram_lm.h whose words are the pairs: letters, '}', and phones
+// separated by '|', as in `PH}F`, `X}K|S` and, for silent letters, `E}`.
 #pragma once
 
 #include <cstddef>
@@ -15,37 +15,37 @@
 
 namespace asr_stream {
 
-// Immutable, for any number of threads.
+// Immutable and thread-safe.
 class G2p {
  public:
-  static constexpr std::size_t kMaxLetters = 64;  // of a word; limits the work
+  static constexpr std::size_t kMaxLetters = 64;  // per word; limits the work
 
   struct Pronunciation {
     std::vector<std::int32_t> phones;  // indices into `phones()`
     double log_prob;                   // given the word, among the hypotheses of the beam
   };
 
-  // `data`, `size`: the whole file; copied. Throws std::invalid_argument for anything else.
+  // `data`, `size`: the whole file, which is copied. Throws std::invalid_argument if it is not a valid file.
   G2p(const std::uint8_t* data, std::size_t size);
 
-  // All phones that it writes, sorted by their bytes.
+  // All phones that the model can output, sorted by their bytes.
   const std::vector<std::string>& phones() const noexcept { return phones_; }
 
   // The most likely pronunciations, at most `num_best`, best first. word: UTF-8, in the case of the training
-  // dictionary. None for a word of more than kMaxLetters letters or with an unknown letter. Throws
+  // dictionary. Returns none for a word with more than kMaxLetters letters or with an unknown letter. Throws
   // std::invalid_argument for num_best < 1.
   std::vector<Pronunciation> pronounce(std::string_view word, int num_best) const;
 
  private:
   struct Pair {
-    std::int32_t word;                 // of the n-gram model
+    std::int32_t word;                 // id in the n-gram model
     std::vector<std::int32_t> phones;
   };
 
   NgramLm lm_;
   std::vector<std::string> phones_;
   std::unordered_map<std::string_view, std::vector<Pair>> pairs_;  // by their letters
-  std::size_t max_letters_ = 0;                                    // of a pair
+  std::size_t max_letters_ = 0;                                    // longest pair
 };
 
 }  // namespace asr_stream

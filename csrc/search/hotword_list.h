@@ -1,4 +1,4 @@
-// A list of hotwords as users write it, one per line:
+// A list of hotwords as users write it, one hotword per line:
 //
 //     McDowell
 //     Abbey Road : 2              nats for each letter, after a colon or a tab
@@ -16,18 +16,18 @@ namespace asr_stream {
 
 struct HotwordLine {
   std::string_view line;
-  std::string written;  // as in the file
+  std::string written;  // as the user wrote it
   std::vector<std::string> aliases;
-  float boost;  // its own, or the default
+  float boost;  // from the line, or the default
 
-  // Whether its spelling is fixed, because it has a capital, a digit or a sign. The case of other hotwords depends on
-  // the sentence.
+  // Whether the spelling is fixed because it has a capital letter, a digit or a punctuation character. The case of
+  // other hotwords depends on the sentence.
   bool has_own_spelling() const;
 };
 
-constexpr std::size_t kMaxAliases = 16;  // of a hotword
+constexpr std::size_t kMaxAliases = 16;  // per hotword
 
-// Throws std::invalid_argument with the line.
+// Throws std::invalid_argument with the line in the message.
 std::vector<HotwordLine> read_hotwords(std::string_view list, float boost);
 
 }  // namespace asr_stream

@@ -17,7 +17,7 @@ namespace asr_stream {
 
 namespace {
 
-constexpr std::size_t kMaxVariants = 16;  // of a hotword, by the pronunciations of its words
+constexpr std::size_t kMaxVariants = 16;  // per hotword; combinations of the pronunciations of its words
 
 void append(std::vector<std::int32_t>& symbols, const std::string& bytes) {
   for (const char byte : bytes) symbols.push_back(static_cast<std::uint8_t>(byte));
@@ -28,7 +28,7 @@ void raise(std::map<std::vector<std::int32_t>, float>& boosts, const std::vector
   highest = std::max(highest, boost);
 }
 
-// The words of a hotword as they are spoken: a hyphen that no token writes is a space.
+// The words of a hotword as they are spoken. A hyphen that no token contains becomes a space.
 std::string spoken(const Spelling& spelling, const std::string& written) {
   try {
     return spelling.spell(written, "hotword");
@@ -37,7 +37,7 @@ std::string spoken(const Spelling& spelling, const std::string& written) {
     std::replace(apart.begin(), apart.end(), '-', ' ');
     try {
       if (apart != written) return spelling.spell(apart, "hotword");
-    } catch (const std::invalid_argument&) {  // the first error names the word as it was given
+    } catch (const std::invalid_argument&) {  // the first error names the word as the user wrote it
     }
     throw std::invalid_argument(std::string(error.what()) +
                                 ", or give the words that it sounds like: GPT-4 = g p t four");
@@ -71,7 +71,7 @@ Hotwords::Hotwords(std::string_view list, const std::vector<std::string>& tokens
       append(symbols, phrase);
       raise(boosts, symbols, line.boost);
     };
-    std::string own = line.written;  // as it is recognized
+    std::string own = line.written;  // the words that are recognized
     attempt([&] {
       own = spoken(spelling, line.written);
       add(own);
@@ -84,13 +84,13 @@ Hotwords::Hotwords(std::string_view list, const std::vector<std::string>& tokens
       attempt([&] {
         const std::string words = spoken(spelling, alias);
         if (is_one_word) raise_pronounced(boosts, *pronouncer, *lm, words, line.boost, own);
-        if (is_one_word && !is_phrase) return;  // the words around tell it from the alias itself
+        if (is_one_word && !is_phrase) return;  // the context tells the hotword and the alias apart
         add(words);
         forms_.emplace_back(to_lower(words), line.written);
       });
     }
     if (is_used) used.insert(own.empty() ? line.written : own);
-    if (!is_used && fault.empty()) fault = own_fault;  // its aliases are enough
+    if (!is_used && fault.empty()) fault = own_fault;  // an alias can be used instead
     if (!fault.empty()) warnings_.push_back("hotword line '" + std::string(line.line) + "': " + fault);
     if (!fault.empty() && first_fault_.empty()) first_fault_ = fault;
   }
@@ -103,7 +103,7 @@ Hotwords::Hotwords(std::string_view list, const std::vector<std::string>& tokens
   build(boosts);
 }
 
-// The number of a word, which may be new.
+// The id of a word, which is new if the language model lacks it.
 std::int32_t Hotwords::number_of(const NgramLm& lm, const std::string& word) {
   const std::int32_t number = lm.find(word);
   if (number != lm.unknown()) return number;
@@ -112,8 +112,9 @@ std::int32_t Hotwords::number_of(const NgramLm& lm, const std::string& word) {
   return static_cast<std::int32_t>(lm.num_words()) + static_cast<std::int32_t>(at);
 }
 
-// Adds every pronunciation of `text`, or nothing where a word has none. word: the word of which `text` is an alias, for
-// one word boundary and one number around all of it; empty: each word of `text` has its own. boost: for each letter.
+// Adds every pronunciation of `text`, or nothing if a word has none. word: the word of which `text` is an alias; then
+// all of `text` has one word boundary and one word id. If `word` is empty, each word of `text` has its own. boost: per
+// letter.
 void Hotwords::raise_pronounced(Boosts& boosts, Pronouncer& pronouncer, const NgramLm& lm, const std::string& text,
                                 float boost, const std::string& word) {
   const bool is_alias = !word.empty();
@@ -125,7 +126,7 @@ void Hotwords::raise_pronounced(Boosts& boosts, Pronouncer& pronouncer, const Ng
     Symbols end;
     if (!is_alias || i + 1 == parts.size()) end.push_back(~number_of(lm, is_alias ? word : parts[i]));
     std::vector<Symbols> longer;
-    for (const std::string& bytes : pronunciations[i]) {  // the likelier come first
+    for (const std::string& bytes : pronunciations[i]) {  // the most likely come first
       for (const Symbols& variant : variants) {
         if (longer.size() == kMaxVariants) break;
         Symbols& symbols = longer.emplace_back(variant);
@@ -150,7 +151,7 @@ std::size_t Hotwords::num_units(std::int32_t symbol) const {
   return num_letters({&byte, 1});
 }
 
-// The last child of `node`, which gets a new one if that has another symbol.
+// The last child of `node`. Adds a child if the last one has another symbol.
 std::int32_t Hotwords::last_child(std::int32_t node, std::int32_t symbol) {
   const auto size = static_cast<std::int32_t>(nodes_.size());
   Node& parent = at(node);
@@ -177,8 +178,8 @@ void Hotwords::build(const Boosts& boosts) {
     highest_boost_ = std::max(highest_boost_, boost);
   }
   nodes_.push_back({});
-  // One symbol of each in turn, in sorted order: so children come in order, and what a suffix needs is there, because
-  // it is shorter.
+  // Adds one symbol of each spelling per round, in sorted order. So children are stored in order, and the longest
+  // suffix of a node already exists, because it is shorter.
   for (; !unread.empty(); unread.pop_front()) {
     const auto& [symbols, boost, depth, parent] = unread.front();
     const std::int32_t child = last_child(parent, symbols[depth]);
@@ -195,7 +196,7 @@ void Hotwords::build(const Boosts& boosts) {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = nodes_[i];
     std::vector<std::int32_t>& words = endings_[i];
-    words = endings(node.longest_suffix);  // a shorter one, whose words are there
+    words = endings(node.longest_suffix);  // the suffix is shorter, so its words are complete
     for (std::int32_t child = node.first_child; child < node.first_child + node.num_children; ++child) {
       const std::int32_t word = ~at(child).symbol;
       if (word >= 0 && std::find(words.begin(), words.end(), word) == words.end()) words.push_back(word);

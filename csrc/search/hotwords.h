@@ -1,10 +1,10 @@
 // Hotwords: expected words and phrases. A hotword in a text, between word boundaries, raises the text's score. An
-// incomplete hotword counts with its letters so far; the text loses that again if its spelling differs.
+// incomplete hotword raises it by the letters so far; that gain is taken back if the text turns out differently.
 //
-// All spellings are in one automaton (Aho and Corasick 1975): the cost of a step does not depend on their number, and
-// if one fails, the search continues with the longest suffix that begins another. Its symbols are bytes, and words in a
-// search over phones: ~word for each. It does not depend on the tokens: the same list works for models of letters and
-// of word pieces.
+// All spellings are in one automaton (Aho and Corasick 1975), so the cost of a step does not depend on their number. If
+// a spelling fails, the search continues with the longest suffix that begins another one. Symbols are bytes; in a
+// search over phones, ~word is an additional symbol for each word. The automaton does not depend on the tokens, so the
+// same list works for models of letters and of word pieces.
 #pragma once
 
 #include <cstddef>
@@ -27,16 +27,17 @@ struct HotwordList {
   float boost = kHotwordBoost;
 };
 
-// Immutable, for any number of searches.
+// Immutable and thread-safe.
 class Hotwords {
  public:
-  // tokens: UTF-8 spelling of every token, as for `token_texts`. list: see hotword_list.h; of duplicates, the higher
-  // boost counts. lm: if the search is over phones, the language model that pronounces the words.
+  // tokens: UTF-8 spelling of every token, as for `token_texts`. list: see hotword_list.h; of duplicates, the one with
+  // the higher boost counts. lm: for a search over phones, the language model that pronounces the words; otherwise
+  // null.
   //
-  // An alias is another pronunciation of a hotword of one word. An alias of several words is itself a hotword, written
-  // as the original; so is any alias if the search is over letters or the hotword has several words.
+  // An alias of a single-word hotword is another pronunciation of it. An alias of several words is a hotword of its
+  // own, written as the original. So is every alias if the search is over letters or the hotword has several words.
   //
-  // Lines that cannot be spelled or pronounced are skipped, see `warnings`. Throws std::invalid_argument if nothing
+  // Lines that cannot be spelled or pronounced are skipped; see `warnings`. Throws std::invalid_argument if no line
   // remains, and for a malformed line.
   Hotwords(std::string_view list, const std::vector<std::string>& tokens, float boost = kHotwordBoost,
            const NgramLm* lm = nullptr);
@@ -44,47 +45,47 @@ class Hotwords {
   bool in_phones() const noexcept { return in_phones_; }
 
   std::int32_t begin() const noexcept { return begin_; }  // at a word boundary
-  std::int32_t advance(std::int32_t node, std::int32_t symbol) const noexcept;  // a space for a word boundary
+  std::int32_t advance(std::int32_t node, std::int32_t symbol) const noexcept;  // symbol: a space at a word boundary
 
   // Whether the current word can still become a word of a hotword.
   bool matches(std::int32_t node) const noexcept { return node != kRoot; }
-  // The gain of an incomplete hotword: the letters of the longest one.
+  // The gain of an incomplete hotword, from the letters of the longest one.
   float under_way(std::int32_t node) const noexcept { return at(node).under_way; }
-  // The final gain of a text whose word boundary is here.
+  // The final gain of a text with a word boundary here.
   float complete(std::int32_t node) const noexcept { return at(node).complete; }
-  // Whether the word that ends here is the last one of a hotword, or one with more to come.
+  // Whether the word that ends here is the last word of a hotword, or a word before others of it.
   bool contains_word(std::int32_t node) const noexcept {
     return complete(node) > 0.0f || advance(node, ' ') != begin_;
   }
 
   // For hotwords in phones: the node after the current word has turned out to be `word`.
   std::int32_t identify(std::int32_t node, std::int32_t word) const noexcept { return advance(node, ~word); }
-  // And the words of hotwords that can end here.
+  // The words of hotwords that can end here.
   const std::vector<std::int32_t>& endings(std::int32_t node) const noexcept {
     return endings_[static_cast<std::size_t>(node)];
   }
-  // Words of hotwords outside the vocabulary, whose numbers follow its size.
+  // Words of hotwords outside the vocabulary; their ids begin at the size of the vocabulary.
   const std::vector<std::string>& new_words() const noexcept { return new_words_; }
 
-  // For hotwords with a fixed spelling: the recognized words, in lower case, and the hotword.
+  // For hotwords with a fixed spelling: pairs of the recognized words, in lower case, and the hotword.
   const std::vector<std::pair<std::string, std::string>>& written_forms() const noexcept { return forms_; }
-  const std::vector<std::string>& warnings() const noexcept { return warnings_; }  // sentences that name the line
+  const std::vector<std::string>& warnings() const noexcept { return warnings_; }  // each names its line
 
   std::size_t num_hotwords() const noexcept { return num_hotwords_; }
-  float highest_boost() const noexcept { return highest_boost_; }  // of a letter, or of a phone
+  float highest_boost() const noexcept { return highest_boost_; }  // per letter or phone
 
  private:
   using Symbols = std::vector<std::int32_t>;
-  using Boosts = std::map<Symbols, float>;  // of a letter, or of a phone
+  using Boosts = std::map<Symbols, float>;  // per letter or phone
 
   static constexpr std::int32_t kRoot = 0;
 
   struct Node {
-    std::int32_t symbol;          // its last one
-    std::int32_t longest_suffix;  // of this spelling that is the beginning of a hotword
+    std::int32_t symbol;          // last symbol of this spelling
+    std::int32_t longest_suffix;  // the longest suffix of this spelling that begins a hotword
     std::int32_t first_child;     // the children are consecutive, in ascending order of their symbols
     std::int32_t num_children;
-    float letters;  // or phones
+    float letters;  // number of letters or phones so far
     float under_way;
     float complete;
   };

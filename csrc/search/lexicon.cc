@@ -7,14 +7,14 @@ namespace asr_stream {
 
 namespace {
 
-// An entry with its first eight bytes as a number, which most comparisons come down to.
+// An entry whose first eight bytes are also stored as a number, which decides most comparisons.
 struct Sorted {
   std::uint64_t beginning;
   std::string_view bytes;
   std::int32_t word;
   float log_prob;
 
-  // By bytes; of words that are alike, the likeliest first.
+  // Sorts by bytes; equal spellings by probability, most likely first.
   bool operator<(const Sorted& other) const noexcept {
     if (beginning != other.beginning) return beginning < other.beginning;
     const int order = bytes.compare(other.bytes);
@@ -54,7 +54,7 @@ Lexicon::Lexicon(std::vector<Entry> entries, const float* log_probs) {
   words_.reserve(sorted.size());
   for (const Sorted& entry : sorted) words_.push_back(entry.word);
 
-  // Breadth first; a node's entries are the range [first, last), which share its `depth` bytes.
+  // Nodes are created breadth first. The entries of a node are [first, last), which share their first `depth` bytes.
   struct Range {
     std::uint32_t first, last, depth;
   };

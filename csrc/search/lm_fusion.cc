@@ -12,15 +12,15 @@ namespace asr_stream {
 
 namespace {
 
-constexpr double kMinShare = 0.005;    // otherwise a rare letter would be written on the slightest evidence
-constexpr double kUnigramShare = 0.05;  // of a letter's probability, because its pairs may be too rare
+constexpr double kMinShare = 0.005;    // floor; otherwise slight evidence would produce a rare letter
+constexpr double kUnigramShare = 0.05;  // interpolation weight of the letter unigram, because letter pairs may be rare
 constexpr float kLmGain = 5.0f;           // approximate maximum gain of a word in its context over its unigram
 
 bool know_phones(const NgramLm* lm, const std::vector<std::string>& phones) {
   return lm && !lm->phones().empty() && !phones.empty();
 }
 
-// Throws std::invalid_argument if no word of `lm` consists of bytes that the tokens write. spellings: of the tokens.
+// Throws std::invalid_argument if the tokens cannot spell any word of `lm`. spellings: text of each token.
 void require_words(const NgramLm& lm, const std::vector<std::string>& spellings) {
   std::array<bool, 256> is_written{};
   for (const std::string& spelling : spellings) {
@@ -101,13 +101,13 @@ void LmFusion::learn_gains() {
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     const double bigram = before[i / 256] > 0.0 ? pairs[i] / before[i / 256] : 0.0;
     const double share = (1.0 - kUnigramShare) * bigram + kUnigramShare * of[i % 256];
-    const double least = share > kMinShare ? share : kMinShare;  // also where it is NaN
+    const double least = share > kMinShare ? share : kMinShare;  // also if it is NaN
     letter_gains_[i / 256][i % 256] = -options_.prior_weight * static_cast<float>(std::log(least));
   }
 }
 
 void LmFusion::bound_gains() {
-  std::array<float, 256> highest{};  // of each letter after any
+  std::array<float, 256> highest{};  // of each letter after any other
   for (const auto& gains : letter_gains_) {
     for (std::size_t byte = 0; byte < gains.size(); ++byte) highest[byte] = std::max(highest[byte], gains[byte]);
   }
@@ -210,7 +210,7 @@ void LmFusion::estimate(Path& path) const {
   path.pending = pending(log_prob, known || hot ? path.letters : -options_.oov_penalty);
 }
 
-// The score of the most likely word at `node` or below it, after `context`.
+// The score after `context` of the most likely word at `node` or below it.
 float LmFusion::known_log_prob(std::int32_t context, std::int32_t node, float best_continuation) const {
   const float alone = lexicon_->best_log_prob(node);
   return look_ahead_ ? std::max(alone + lm_->backoff(context), best_continuation) : alone;
@@ -240,7 +240,7 @@ bool LmFusion::is_known(std::int32_t word) const noexcept {
   return word != kNoWord && word != lm_->unknown() && static_cast<std::size_t>(word) < lm_->num_words();
 }
 
-// As the most likely word that it can have been.
+// Finishes the word as the most likely word that it can be.
 void LmFusion::finish_word(Path& path) const {
   if (!path.in_word) return;
   if (!over_phones_) {
@@ -263,7 +263,7 @@ float LmFusion::advance_lm(Path& path, std::int32_t word) const {
   return log_prob;
 }
 
-// word: its number; where it has none, any other.
+// word: its id; kNoWord for any word without an id.
 void LmFusion::finish_word(Path& path, std::int32_t word) const {
   path.in_word = false;
   bool hot = false;

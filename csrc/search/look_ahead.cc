@@ -65,7 +65,7 @@ LookAhead::Continuations LookAhead::find(Range range, std::int32_t parent, std::
   const bool is_last = child + 1 == lexicon_.first_child(parent) + lexicon_.num_children(parent);
   const std::size_t end = is_last ? range.end : places_.lower_bound(begin, range.end, lexicon_.first_place(child + 1));
   if (begin == end) return {};
-  // Bytes are compared, sixteen at a time: common words have thousands of continuations.
+  // Compares sixteen bytes at a time, because common words have thousands of continuations.
   constexpr std::size_t kLanes = 16;
   std::uint8_t best[kLanes] = {};
   std::size_t i = begin;

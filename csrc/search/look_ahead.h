@@ -1,9 +1,9 @@
-// The words that can follow a word, and the probability of the most likely one with a given prefix: the look-ahead of
-// Ortmanns et al. 1997, "Language-model look-ahead for large vocabulary speech recognition", with bigrams. A search
-// that scores an incomplete word given the previous word needs fewer hypotheses for an equally good beam.
+// The words that can follow a word, and the probability of the most likely one with a given prefix: bigram look-ahead
+// (Ortmanns et al. 1997, "Language-model look-ahead for large vocabulary speech recognition"). When a search scores an
+// incomplete word by its predecessor, it needs a smaller beam for the same accuracy.
 //
-// The words of a lexicon with the same prefix are adjacent in it. So the continuations of each word are stored in the
-// order of the lexicon, and a longer prefix is a narrower range of them.
+// Words with the same prefix are adjacent in the lexicon. So the continuations of each word are stored in the order of
+// the lexicon, and a longer prefix is a narrower range of them.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ class NgramLm;
 // Immutable.
 class LookAhead {
  public:
-  // A range in the continuations of all words; may be empty.
+  // A range of the continuations of all words; may be empty.
   struct Range {
     std::uint32_t begin = 0;
     std::uint32_t end = 0;
@@ -29,14 +29,14 @@ class LookAhead {
 
   struct Continuations {
     Range range;
-    float best_log_prob = -std::numeric_limits<float>::infinity();  // of their bigrams; none: minus infinity
+    float best_log_prob = -std::numeric_limits<float>::infinity();  // highest of these bigrams; minus infinity if none
   };
 
-  // Continuations that a search has asked for, because it repeats its requests: 256 KB from the first one on. For one
-  // thread and one look-ahead.
+  // Caches the continuations that a search has requested, because it repeats its requests. It takes 256 KB from the
+  // first request on. For one thread and one look-ahead.
   class Cache {
    public:
-    // Those of `word` that begin with the bytes of `child`; `find` gives them where they are not stored.
+    // The continuations of `word` that begin with the bytes of `child`; calls `find` if they are not cached.
     template <typename Find>
     const Continuations& get(std::int32_t word, std::int32_t child, Find find) {
       if (places_.empty()) places_.resize(kSize);
@@ -50,7 +50,7 @@ class LookAhead {
    private:
     struct alignas(32) Place {
       std::int32_t word = 0;
-      std::int32_t child = Lexicon::kRoot;  // none
+      std::int32_t child = Lexicon::kRoot;  // an empty slot
       Continuations continuations;
     };
     static constexpr std::size_t kSize = 8192;
@@ -63,21 +63,21 @@ class LookAhead {
 
   // The continuations of `word` that begin with the byte of `child`, a child of the lexicon's root.
   Continuations begin(std::int32_t word, std::int32_t child, Cache& cache) const;
-  // The part of `range`, continuations of `word` that begin with the bytes of `parent`, that begins with the bytes of
-  // `child`, one of its children.
+  // Narrows `range`, the continuations of `word` that begin with the bytes of `parent`, to those that begin with the
+  // bytes of `child`, a child of `parent`.
   Continuations narrow(std::int32_t word, Range range, std::int32_t parent, std::int32_t child, Cache& cache) const;
 
  private:
-  // At most this many pronunciations of a word count: otherwise a small file could take much memory.
+  // Maximum number of pronunciations per word; otherwise a small file could take much memory.
   static constexpr std::uint32_t kMaxPlaces = 16;
 
   Continuations find(Range range, std::int32_t parent, std::int32_t child) const noexcept;
 
   const NgramLm& lm_;
   const Lexicon& lexicon_;
-  PackedRanges ranges_;              // each word's continuations
-  PackedNumbers places_;             // of the continuations in the lexicon, ascending within each word's
-  std::vector<std::uint8_t> codes_;  // their quantized log-probabilities
+  PackedRanges ranges_;              // the continuations of each word
+  PackedNumbers places_;             // positions of the continuations in the lexicon, ascending for each word
+  std::vector<std::uint8_t> codes_;  // quantized log-probabilities of the continuations
 };
 
 }  // namespace asr_stream

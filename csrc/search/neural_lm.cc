@@ -14,10 +14,10 @@ namespace asr_stream {
 
 namespace {
 
-constexpr std::size_t kNumSpecial = 3;     // blank, unknown, sentence edge: no word is spelled with them
-constexpr std::size_t kMaxContext = 48;    // pieces of the utterance before
-constexpr std::ptrdiff_t kHistory = 6;     // words; sentences that agree in them go on from one node
-constexpr float kLeast = -1000.0f;         // log-probability of a node; differences of infinities would be NaN
+constexpr std::size_t kNumSpecial = 3;     // blank, unknown, sentence edge; not part of any word
+constexpr std::size_t kMaxContext = 48;    // in pieces of the previous utterance
+constexpr std::ptrdiff_t kHistory = 6;     // in words; sentences with the same last words share the next nodes
+constexpr float kLeast = -1000.0f;         // minimum log-probability of a node; infinities would lead to NaN
 
 WordPieces read_pieces(const MetadataEntries& entries) {
   std::vector<std::string> spellings;
@@ -101,7 +101,7 @@ SentenceRescoring::SentenceRescoring(const LmFusion& fusion, const NeuralLmMetad
   put_in_order();
 }
 
-// The node of `piece` after `node`; -1: of the root.
+// The child of `node` for `piece`, added if needed. A new root if `node` is -1.
 std::int32_t SentenceRescoring::child(std::int32_t node, std::int32_t piece) {
   const auto at = [this](std::int32_t index) -> Node& { return nodes_[static_cast<std::size_t>(index)]; };
   if (node >= 0) {
@@ -124,7 +124,7 @@ void SentenceRescoring::put_in_order() {
     const Node& node = nodes_[static_cast<std::size_t>(index)];
     places_[static_cast<std::size_t>(index)] = tree_.pieces.size();
     tree_.pieces.push_back(node.piece);
-    const auto parent = static_cast<std::size_t>(std::max(node.parent, 0));  // which of the root is itself
+    const auto parent = static_cast<std::size_t>(std::max(node.parent, 0));  // the root is its own parent
     tree_.parents.push_back(static_cast<std::int64_t>(places_[parent]));
     tree_.depths.push_back(node.depth);
     for (std::int32_t i = node.first_child; i >= 0; i = nodes_[static_cast<std::size_t>(i)].next_sibling) {
@@ -146,7 +146,7 @@ std::vector<Hypothesis> SentenceRescoring::rescored(const std::vector<float>& lo
     throw std::invalid_argument("the language model gave " + std::to_string(log_probs.size()) +
                                 " log-probabilities for " + std::to_string(tree_.pieces.size()) + " pieces");
   }
-  std::vector<double> total(log_probs.size(), 0.0);  // from the root
+  std::vector<double> total(log_probs.size(), 0.0);  // summed from the root
   for (std::size_t node = 1; node < total.size(); ++node) {
     if (!(log_probs[node] <= 0.0f)) {
       throw std::invalid_argument("the language model gave a log-probability above 0 or NaN");
@@ -158,7 +158,7 @@ std::vector<Hypothesis> SentenceRescoring::rescored(const std::vector<float>& lo
     const Scored& scored = scored_[i];
     double gain = 0.0;
     for (std::size_t word = 0; word < scored.nodes.size(); ++word) {
-      if (scored.nodes[word] == scored.before[word]) continue;  // a word without spelling
+      if (scored.nodes[word] == scored.before[word]) continue;  // a word that cannot be spelled
       const auto at = [&](std::int32_t node) { return total[places_[static_cast<std::size_t>(node)]]; };
       double neural = at(scored.nodes[word]) - at(scored.before[word]);
       if (word + 1 == scored.nodes.size()) neural = std::max(neural, static_cast<double>(LmFusion::kPauseLogProb));
@@ -172,7 +172,7 @@ std::vector<Hypothesis> SentenceRescoring::rescored(const std::vector<float>& lo
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
     const double score_a = sentences_[a].score(), score_b = sentences_[b].score();
-    return score_a != score_b ? score_a > score_b : a < b;  // of equals, the better one of the search
+    return score_a != score_b ? score_a > score_b : a < b;  // ties: order of the search
   });
   std::vector<Hypothesis> result;
   for (const std::size_t index : order) result.push_back(std::move(sentences_[index]));

@@ -1,10 +1,10 @@
 // Rescoring the sentences of a lattice with a neural language model (asr/neural_lm).
 //
-// The model reads word pieces. The sentences share most of their words, so they are evaluated as one tree of pieces,
-// in one run: each node attends only to its ancestors (tree attention, as in Miao et al. 2024, "SpecInfer"). Sentences
-// that agree in their last words share the nodes that follow, with the history of the better sentence (as in Liu et al.
-// 2014, "Efficient lattice rescoring using recurrent neural network language models"). For each word its probability is
-// interpolated with that of the n-grams of the search.
+// The model reads word pieces. The sentences share most of their words, so they are evaluated as one tree of pieces in
+// one run: each node attends only to its ancestors (tree attention, as in Miao et al. 2024, "SpecInfer"). Sentences
+// with the same last words share the nodes that follow, with the history of the better sentence (as in Liu et al. 2014,
+// "Efficient lattice rescoring using recurrent neural network language models"). The probability of each word is
+// interpolated with that of the n-gram model of the search.
 #pragma once
 
 #include <cstddef>
@@ -22,16 +22,16 @@ namespace asr_stream {
 
 class MetadataEntries;
 
-// The pieces of words. Immutable.
+// Splits words into pieces. Immutable.
 class WordPieces {
  public:
   static constexpr std::int32_t kSentenceEdge = 2;  // begins and ends an utterance
 
-  // pieces: spelling of every id; "▁" (U+2581) begins a word. std::invalid_argument unless there are 3 special ones and
-  // others, each once.
+  // pieces: spelling of every id; "▁" (U+2581) begins a word. Throws std::invalid_argument unless there are the 3
+  // special pieces and at least one other, without duplicates.
   explicit WordPieces(const std::vector<std::string>& pieces);
 
-  // The pieces of a word, longest first; none if it cannot be spelled.
+  // The pieces of a word, found by longest match; none if it cannot be spelled.
   std::vector<std::int32_t> of(std::string_view word) const;
 
  private:
@@ -39,51 +39,51 @@ class WordPieces {
   std::size_t longest_ = 0;
 };
 
-// One run of the neural language model. Nodes are in preorder, so the descendants of a node follow it. Node 0 is the
-// root and its own parent.
+// The input of one run of the neural language model. Nodes are in preorder, so the descendants of a node follow it.
+// Node 0 is the root and its own parent.
 struct PieceTree {
-  static constexpr std::size_t kMinNodes = 8;  // the graph computes eighths of them (export/neural_lm.py)
+  static constexpr std::size_t kMinNodes = 8;  // the graph divides the nodes into eighths (export/neural_lm.py)
 
   std::vector<std::int64_t> pieces;
   std::vector<std::int64_t> parents;
   std::vector<std::int64_t> depths;
-  std::vector<std::int64_t> ends;  // after the last descendant of each
+  std::vector<std::int64_t> ends;  // index after the last descendant of each node
 };
 
-// The metadata of a file of `asr export`. Immutable.
+// The metadata of a file written by `asr export`. Immutable.
 struct NeuralLmMetadata {
-  // Throws std::invalid_argument with the entry and what to do.
+  // Throws std::invalid_argument with the entry and a remedy.
   explicit NeuralLmMetadata(const std::map<std::string, std::string>& properties);
 
   WordPieces pieces;
-  double share;   // weight of the model in the probability of a word; the rest is the n-grams'
-  double weight;  // weight of the logarithm of this mean, relative to that of the n-grams in the search
+  double share;   // interpolation weight of this model in the probability of a word; the n-grams have the rest
+  double weight;  // scales the log of the interpolated probability, relative to the n-gram weight of the search
 
  private:
   explicit NeuralLmMetadata(const MetadataEntries& entries);
 };
 
-inline constexpr std::int64_t kNumSentences = 200;  // of a lattice; more do not reduce errors
+inline constexpr std::int64_t kNumSentences = 200;  // taken from a lattice; more do not reduce errors
 inline constexpr double kRescoringBeam = 5.0;       // sentences at most this many nats below the best are rescored
-inline constexpr std::size_t kMaxNodes = 800;       // approximate maximum of a tree; limits the time that a final takes
+inline constexpr std::size_t kMaxNodes = 800;       // approximate maximum per tree; limits the latency of finals
 
 // The sentences of one utterance while the model scores them.
 class SentenceRescoring {
  public:
-  // sentences: best first. context: the words of the previous utterance, or none. before: state of the n-grams after
-  // them, or null.
+  // sentences: best first. context: the words of the previous utterance, or none. before: the n-gram state after them,
+  // or null.
   SentenceRescoring(const LmFusion& fusion, const NeuralLmMetadata& lm, std::vector<Hypothesis> sentences,
                     const std::vector<std::string>& context, const NgramLm::State* before);
 
   const PieceTree& tree() const noexcept { return tree_; }
-  // log_probs: of each node after its parent, (num_nodes,). The sentences, their `lm_score` changed, best first.
+  // log_probs: of each node given its parent, (num_nodes,). Returns the sentences with new `lm_score`, best first.
   std::vector<Hypothesis> rescored(const std::vector<float>& log_probs);
 
  private:
   struct Scored {
     std::vector<float> ngrams;        // log-probabilities of the words and of the end
-    std::vector<std::int32_t> nodes;  // the last one of each word, and of the end
-    std::vector<std::int32_t> before;  // the node before those of each word
+    std::vector<std::int32_t> nodes;  // last node of each word, and of the end
+    std::vector<std::int32_t> before;  // the node before each word
   };
 
   struct Node {
@@ -94,13 +94,13 @@ class SentenceRescoring {
   void put_in_order();
 
   double share_, weight_;
-  double ngram_weight_;  // of the search
+  double ngram_weight_;  // the n-gram weight of the search
   std::vector<Hypothesis> sentences_;
   std::vector<Scored> scored_;
   std::vector<Node> nodes_;
-  std::map<std::vector<std::int32_t>, std::int32_t> first_after_;  // the first node after these words
+  std::map<std::vector<std::int32_t>, std::int32_t> first_after_;  // first node after these words
   PieceTree tree_;
-  std::vector<std::size_t> places_;  // of the nodes in the tree
+  std::vector<std::size_t> places_;  // positions of the nodes in the tree
 };
 
 }  // namespace asr_stream

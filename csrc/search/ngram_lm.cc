@@ -16,9 +16,9 @@ namespace asr_stream {
 namespace {
 
 constexpr char kMagic[] = "ASRNGRAM";
-constexpr std::uint32_t kVersion = 4;  // odd ones have no pronunciations; 1 and 2 have n-grams in words of fixed size
+constexpr std::uint32_t kVersion = 4;  // odd versions have no pronunciations; 1 and 2 store n-grams with a fixed width
 constexpr std::uint32_t kMaxWords = 1u << 24;
-constexpr float kLargest = 10000.0f;  // of a log-probability or cost, so that sums stay finite
+constexpr float kLargest = 10000.0f;  // limits log-probabilities and costs, so that sums stay finite
 constexpr std::uint32_t kMaxNgrams = 1u << 30;
 
 [[noreturn]] void throw_damaged(const std::string& what) {
@@ -26,7 +26,8 @@ constexpr std::uint32_t kMaxNgrams = 1u << 30;
                               "; write it again with `asr lm`");
 }
 
-// Otherwise glibc keeps freed memory, 50 MB for the lexicon of the bundled language model and 4 for its look-ahead.
+// Without this, glibc keeps freed memory: 50 MB for the lexicon of the bundled language model and 4 MB for its
+// look-ahead.
 void return_free_memory() {
 #ifdef __GLIBC__
   malloc_trim(0);
@@ -35,7 +36,7 @@ void return_free_memory() {
 
 }  // namespace
 
-// Reads a file from front to back and never beyond its end.
+// Reads a file from front to back, never beyond its end.
 class NgramLm::Reader {
  public:
   Reader(const std::uint8_t* data, std::size_t size) : next_(data), left_(size) {}
@@ -48,7 +49,7 @@ class NgramLm::Reader {
     return start;
   }
 
-  // Lowest byte first.
+  // Little-endian.
   std::uint32_t number(const char* what, std::size_t num_bytes = 4) {
     const std::uint8_t* bytes = take(num_bytes, what);
     std::uint32_t value = 0;
@@ -164,7 +165,7 @@ void NgramLm::read_ngrams(Reader& reader, bool compact) {
       });
     } else {
       Level& parents = levels_[n - 2];
-      // A damaged number of n-grams must not make this allocate more than a multiple of the file's size.
+      // Prevents a damaged n-gram count from allocating more than a multiple of the file's size.
       reader.require(compact ? parents.count + level.count : 4 * (parents.count + 1) + 3 * level.count, "n-grams");
       parents.children.reserve(parents.count);
       std::uint32_t begin = compact ? 0 : reader.number("index", 0, 0);
@@ -239,7 +240,7 @@ std::vector<std::string_view> NgramLm::pronunciations(std::int32_t word) const {
   return result;
 }
 
-// The keys that a word is looked up by: its pronunciations, or its spelling.
+// The keys for looking up a word: its pronunciations or its spelling.
 std::vector<std::string_view> NgramLm::forms(std::int32_t word, bool of_pronunciations) const {
   return of_pronunciations ? pronunciations(word) : std::vector<std::string_view>{this->word(word)};
 }
@@ -268,7 +269,7 @@ const LookAhead* NgramLm::look_ahead(bool of_pronunciations) const {
   return look_ahead.get();
 }
 
-// The continuations of each context are sorted by their last word, each once.
+// Checks that the continuations of each context are sorted by their last word, without duplicates.
 void NgramLm::check_children(const Level& parents, const Level& level) const {
   for (std::size_t i = 0; i < parents.count; ++i) {
     const auto [first, last] = parents.children[i];
@@ -328,7 +329,7 @@ std::vector<double> NgramLm::pair_shares(bool of_pronunciations) const {
   double sum = 0.0;
   for (std::size_t i = 0; i < num_words(); ++i) {
     const std::string_view spelling = word(static_cast<std::int32_t>(i));
-    if (spelling.front() == '<') continue;  // a mark
+    if (spelling.front() == '<') continue;  // <s>, </s>, <unk>
     const std::vector<std::string_view> forms = this->forms(static_cast<std::int32_t>(i), of_pronunciations);
     const auto num_forms = static_cast<double>(std::max<std::size_t>(forms.size(), 1));
     const double probability = std::exp(static_cast<double>(unigram_log_probs_[i])) / num_forms;

@@ -1,9 +1,9 @@
-// A back-off n-gram language model of words (Katz 1987) in packed form: `asr lm` writes the file from an ARPA file;
+// A back-off n-gram language model of words (Katz 1987) in packed form. `asr lm` writes the file from an ARPA file;
 // asr/lm/packed.py describes its bytes. It may contain pronunciations of its words, and a G2P model for other words.
 //
-// The n-grams of each order are sorted, so those with the same (n-1)-gram prefix are adjacent: a trie, as in Heafield
-// 2011, "KenLM: Faster and smaller language model queries". A state holds the positions of the last 1, 2, ... words, so
-// that a word costs one binary search per order.
+// The n-grams of each order are sorted, so those with the same (n-1)-gram prefix are adjacent. They form a trie, as in
+// Heafield 2011, "KenLM: Faster and smaller language model queries". A state holds the positions of the last 1, 2, ...
+// words, so scoring a word takes one binary search per order.
 #pragma once
 
 #include <array>
@@ -22,14 +22,14 @@
 
 namespace asr_stream {
 
-// Immutable, for any number of threads. Log-probabilities are natural.
+// Immutable and thread-safe. Log-probabilities are natural logarithms.
 class NgramLm {
  public:
   static constexpr std::size_t kMaxOrder = 9;
   static constexpr std::size_t kMaxPhones = 128;
   static constexpr std::uint8_t kFirstPhone = 0x80;  // the byte that stands for phone 0 in pronunciations
 
-  // A table of numbers in 8 bits: low + step * code.
+  // A table of numbers quantized to 8 bits: low + step * code.
   struct Quantized {
     float low = 0.0f;
     float step = 0.0f;
@@ -38,29 +38,30 @@ class NgramLm {
     float operator[](std::size_t i) const noexcept { return low + step * static_cast<float>(codes[i]); }
   };
 
-  // contexts[k - 1]: index of the last k words among the k-grams, or -1 if they are not a k-gram.
+  // contexts[k - 1]: index of the last k words among the k-grams, or -1 if they are not a k-gram in the model.
   struct State {
     std::array<std::int32_t, kMaxOrder - 1> contexts;
   };
 
-  // The n-grams of one order. Unigrams have their log-probabilities, and all words, in order.
+  // The n-grams of one order. Unigrams are all words in order, and store their own log-probabilities.
   struct Level {
     std::size_t count = 0;
-    PackedNumbers words;  // last word of each
+    PackedNumbers words;  // last word of each n-gram
     Quantized log_probs;
-    Quantized backoffs;     // not of the highest order
-    PackedRanges children;  // of each, in the next level; not of the highest order
+    Quantized backoffs;     // not for the highest order
+    PackedRanges children;  // range of each n-gram in the next level; not for the highest order
   };
 
-  // `data`, `size`: the whole file; not needed afterwards. Throws std::invalid_argument for anything else.
+  // `data`, `size`: the whole file, needed only during the call. Throws std::invalid_argument if it is not a valid
+  // file.
   NgramLm(const std::uint8_t* data, std::size_t size);
 
-  State begin() const noexcept { return begin_; }  // at the beginning of a sentence
+  State begin() const noexcept { return begin_; }  // the state at the beginning of a sentence
 
-  // log P(word | state); updates `state`. word: in [0, num_words).
+  // Returns log P(word | state) and updates `state`. word: in [0, num_words).
   float advance(State& state, std::int32_t word) const noexcept;
 
-  std::int32_t find(std::string_view word) const noexcept;  // unknown() for a word outside the vocabulary
+  std::int32_t find(std::string_view word) const noexcept;  // unknown() if outside the vocabulary
   std::string_view word(std::int32_t word) const noexcept {
     const std::uint32_t* const start = word_starts_.data() + word;
     return std::string_view(text_.data() + start[0], start[1] - start[0] - 1);
@@ -71,25 +72,25 @@ class NgramLm {
     return unigram_log_probs_[static_cast<std::size_t>(word)];
   }
 
-  // Names of the phones of the pronunciations; none if the file has no pronunciations.
+  // Names of the phones; none if the file has no pronunciations.
   const std::vector<std::string>& phones() const noexcept { return phones_; }
-  // Pronunciations of a word, with byte kFirstPhone + i for phone i; may be none.
+  // Pronunciations of a word, which may have none. Byte kFirstPhone + i is phone i.
   std::vector<std::string_view> pronunciations(std::int32_t word) const;
-  // Bytes of the file for pronunciations; 0 if there are none.
+  // Size of the pronunciations in the file, in bytes; 0 if there are none.
   std::size_t pronunciations_size() const noexcept { return pronunciations_size_; }
   // The file of the G2P model for other words; empty if there is none.
   const std::vector<std::uint8_t>& g2p() const noexcept { return g2p_; }
 
-  // How often each byte follows each other one, [before][byte], in a text whose words have their unigram probabilities,
-  // with a space around every word: of spellings, or of pronunciations. Shares of all pairs.
+  // The share of each pair of adjacent bytes, [before][byte], in a text with the words' unigram probabilities and a
+  // space around every word. The bytes are those of the pronunciations or of the spellings.
   std::vector<double> pair_shares(bool of_pronunciations = false) const;
 
-  // Built on first use, which takes about as long as opening the file.
-  const Lexicon& lexicon(bool of_pronunciations = false) const;  // else of spellings
-  // For one of these; null if the file has no bigrams.
+  // Built on first use, which takes about as long as opening the file. By pronunciation, or else by spelling.
+  const Lexicon& lexicon(bool of_pronunciations = false) const;
+  // The look-ahead for one of these lexicons; null if the file has no bigrams.
   const LookAhead* look_ahead(bool of_pronunciations) const;
 
-  // For order 2 or higher: the range of bigrams that begin with `word`, and their contents.
+  // The range of bigrams that begin with `word`. Only for order 2 or higher.
   std::pair<std::uint32_t, std::uint32_t> bigrams(std::int32_t word) const noexcept {
     return levels_[0].children[static_cast<std::size_t>(word)];
   }
@@ -105,7 +106,7 @@ class NgramLm {
 
  private:
   std::vector<std::string_view> forms(std::int32_t word, bool of_pronunciations) const;
-  std::int32_t find_word(std::string_view word) const noexcept;  // -1: it is not in the vocabulary
+  std::int32_t find_word(std::string_view word) const noexcept;  // -1 if outside the vocabulary
   std::int32_t find_child(std::size_t order, std::int32_t context, std::int32_t word) const noexcept;
   void check_children(const Level& parents, const Level& level) const;
 
@@ -114,16 +115,16 @@ class NgramLm {
   void read_ngrams(Reader& reader, bool compact);
   void read_pronunciations(Reader& reader);
 
-  std::string text_;                        // of the words, with a character after each
-  std::vector<std::uint32_t> word_starts_;  // of each word in `text_`, and the end
+  std::string text_;                        // the words, with a separator after each
+  std::vector<std::uint32_t> word_starts_;  // start of each word in `text_`, and the end
   std::vector<float> unigram_log_probs_;
   std::vector<Level> levels_;
   std::vector<std::string> phones_;
   std::vector<std::uint8_t> pronunciation_bytes_;
-  std::vector<std::uint32_t> pronunciations_;  // num_words: where those of each word begin in these
+  std::vector<std::uint32_t> pronunciations_;  // offset of each word in pronunciation_bytes_
   std::vector<std::uint8_t> g2p_;
   std::size_t pronunciations_size_ = 0;
-  mutable std::once_flag lexicon_once_[2], look_ahead_once_[2];  // of spellings, of pronunciations
+  mutable std::once_flag lexicon_once_[2], look_ahead_once_[2];  // [0]: by spelling, [1]: by pronunciation
   mutable std::unique_ptr<const Lexicon> lexicons_[2];
   mutable std::unique_ptr<const LookAhead> look_aheads_[2];
   State begin_{};

@@ -1,5 +1,5 @@
-// Numbers stored in as few bits as needed: a large table is several times smaller than with 32 bits each, and causes
-// fewer cache misses.
+// Numbers stored with as few bits as needed. A large table is several times smaller than with 32 bits per number, and
+// causes fewer cache misses.
 #pragma once
 
 #include <algorithm>
@@ -10,11 +10,11 @@
 
 namespace asr_stream {
 
-// A list of numbers with equally many bits.
+// A list of numbers with the same number of bits each.
 class PackedNumbers {
  public:
   PackedNumbers() = default;
-  // `highest`: the largest number to come. `capacity`: maximum count.
+  // `highest`: the largest number that will be stored. `capacity`: maximum count.
   PackedNumbers(std::uint32_t highest, std::size_t capacity) {
     while (num_bits_ < 32 && highest >> num_bits_ != 0) ++num_bits_;
     mask_ = (std::uint64_t{1} << num_bits_) - 1;
@@ -37,9 +37,9 @@ class PackedNumbers {
 
   std::size_t size() const noexcept { return size_; }
 
-  // The first position in [begin, end), whose numbers ascend, with `number` or more; `end` if there is none.
+  // Returns the first position in [begin, end) whose number is at least `number`, or `end`. Numbers must be sorted.
   std::size_t lower_bound(std::size_t begin, std::size_t end, std::uint32_t number) const noexcept {
-    for (std::size_t length = end - begin; length > 0;) {  // without unpredictable branches
+    for (std::size_t length = end - begin; length > 0;) {  // branch-free binary search
       const std::size_t half = length / 2;
       const bool is_behind = (*this)[begin + half] < number;
       begin += is_behind ? half + 1 : 0;
@@ -52,20 +52,20 @@ class PackedNumbers {
   std::uint64_t mask_ = 0;
   std::uint32_t num_bits_ = 0;
   std::size_t size_ = 0;
-  std::vector<std::uint64_t> units_;  // and one more, so that the last number may be read as if it went on
+  std::vector<std::uint64_t> units_;  // one extra, so that reading the last number stays in bounds
 };
 
-// Begin and end of consecutive ranges, most of them short. A block of them stores its begin, and the length of each
-// range in a byte; a block with a longer range stores all positions.
+// Begin and end of consecutive ranges, most of which are short. A block stores its begin and one byte per range for the
+// length. A block with a longer range stores all positions instead.
 class PackedRanges {
  public:
-  // `capacity`: how many, at most.
+  // `capacity`: maximum number of ranges.
   void reserve(std::size_t capacity) {
     lengths_.reserve(capacity);
     blocks_.reserve(capacity / kBlock + 1);
   }
 
-  // Appends a range that begins at the end of the previous one. All lengths together are at most 2^31 - 1.
+  // Appends a range after the previous one. The sum of all lengths is at most 2^31 - 1.
   void push_back(std::uint32_t length) {
     const std::size_t i = lengths_.size() % kBlock;
     if (i == 0) blocks_.push_back(end_);
@@ -88,13 +88,13 @@ class PackedRanges {
   }
 
   std::size_t size() const noexcept { return lengths_.size(); }
-  std::uint32_t end() const noexcept { return end_; }  // of the last
+  std::uint32_t end() const noexcept { return end_; }  // end of the last range
 
  private:
   static constexpr std::size_t kBlock = 16;
   static constexpr std::uint32_t kLong = 1u << 31;
 
-  // `count`: ranges of the block so far.
+  // `count`: number of ranges in the block so far.
   void become_long(std::uint32_t& block, std::size_t count) {
     const std::size_t at = ends_.size();
     ends_.resize(at + kBlock + 1, block);
@@ -104,8 +104,8 @@ class PackedRanges {
 
   std::uint32_t end_ = 0;
   std::vector<std::uint8_t> lengths_;
-  std::vector<std::uint32_t> blocks_;  // where each begins, or kLong and where its places lie in `ends_`
-  std::vector<std::uint32_t> ends_;    // of long blocks: their beginning, and the end of each of their ranges
+  std::vector<std::uint32_t> blocks_;  // begin of each block, or kLong and an index into `ends_`
+  std::vector<std::uint32_t> ends_;    // for each long block: its begin, and the end of each of its ranges
 };
 
 }  // namespace asr_stream

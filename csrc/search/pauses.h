@@ -1,4 +1,4 @@
-// A speaker's pauses: within an utterance, and between utterances that an endpoint cut out of one sentence.
+// A speaker's pauses: within an utterance, and between utterances that an endpoint split from one sentence.
 #pragma once
 
 #include <algorithm>
@@ -9,11 +9,11 @@
 
 namespace asr_stream {
 
-// Counts in encoder frames of the stream. For one thread at a time.
+// Counts are in encoder frames of the stream. Not thread-safe.
 class Pauses {
  public:
-  // The longest pause of this speaker: between the tokens of `hypothesis`, half of the longest one in earlier
-  // utterances, and between these and this one if the sentence continues.
+  // The longest pause of this speaker so far. Candidates are the pauses between the tokens of `hypothesis`, half of the
+  // longest pause in earlier utterances, and, if the sentence continues, the pause before this utterance.
   std::int64_t longest(const Hypothesis& hypothesis) const {
     std::int64_t longest = expected_;
     if (!was_finished_ && follows(hypothesis)) longest = std::max(longest, hypothesis.start_frames[0] - speech_end_);
@@ -28,7 +28,7 @@ class Pauses {
     return !hypothesis.tokens.empty() && hypothesis.start_frames[0] - speech_end_ <= kLongestInTurn;
   }
 
-  // Called when the utterance of `hypothesis` has ended.
+  // Must be called when the utterance of `hypothesis` has ended.
   void end(const Hypothesis& hypothesis, const EndpointCues& cues) {
     if (hypothesis.tokens.empty()) return clear();
     expected_ = cues.longest_pause_frames / 2;
@@ -40,11 +40,11 @@ class Pauses {
   void clear() { *this = {}; }
 
  private:
-  static constexpr std::int64_t kLongestInTurn = 80;  // 3.2 s: after a longer pause, earlier words do not matter
+  static constexpr std::int64_t kLongestInTurn = 80;  // 3.2 s: after a longer pause, earlier words are irrelevant
 
   std::int64_t expected_ = 0;
-  std::int64_t speech_end_ = -kLongestInTurn - 1;  // end of the last token of the previous utterance; at first long ago
-  bool was_finished_ = true;  // as a sentence
+  std::int64_t speech_end_ = -kLongestInTurn - 1;  // end of the previous utterance's last token; initially long ago
+  bool was_finished_ = true;  // whether the previous utterance ended a sentence
 };
 
 }  // namespace asr_stream

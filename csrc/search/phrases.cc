@@ -61,7 +61,7 @@ void Phrases::pronounce(const std::vector<std::string_view>& phrases, const std:
                         const NgramLm& lm) {
   begins_word_.assign(1, false);  // blank
   for (std::size_t i = 0; i < phones.size(); ++i) begins_word_.insert(begins_word_.end(), {true, false});
-  std::vector<std::int32_t> begins;  // the token of each phone of the language model at the beginning of a word
+  std::vector<std::int32_t> begins;  // word-initial token of each phone of the language model
   for (const std::string& phone : lm.phones()) {
     const auto found = std::find(phones.begin(), phones.end(), phone);
     if (found == phones.end()) {
@@ -80,7 +80,7 @@ void Phrases::pronounce(const std::vector<std::string_view>& phrases, const std:
   };
   const std::int32_t root = new_node(false);
   Pronouncer pronouncer(lm);
-  std::map<std::pair<std::int32_t, std::string>, std::int32_t> ends;  // by the node before a word, and the word
+  std::map<std::pair<std::int32_t, std::string>, std::int32_t> ends;  // by the node before a word and the word
   std::map<std::string, std::int32_t> outputs;
   for (const std::string_view phrase : phrases) {
     std::int32_t node = root;

@@ -1,9 +1,9 @@
-// A grammar that is a list of phrases: only sequences of these are recognized, and [unk] for anything else.
+// A grammar that is a list of phrases: only sequences of these are recognized; everything else becomes [unk].
 //
-// The phrases form a trie of bytes. A search moves along `Step`s: a token, and the node that its text leads to.
-// A word may be spelled by any tokens that make it, so that the same list serves letters and pieces of words. For a
-// model with phones, and a language model that pronounces the words, the trie has words, with the phones of each of
-// their pronunciations in between.
+// The phrases form a trie of bytes. A search moves along `Step`s: a token, and the node that its text leads to. A word
+// may be spelled by any tokens that form it, so the same list works for letters and word pieces. If the model has
+// phones and the language model has pronunciations, the trie consists of words, with the phones of each pronunciation
+// in between.
 #pragma once
 
 #include <cstddef>
@@ -20,13 +20,13 @@ namespace asr_stream {
 
 inline constexpr char kUnknownPhrase[] = "[unk]";
 
-// Immutable, for any number of searches.
+// Immutable and thread-safe.
 class Phrases {
  public:
   struct Step {
     std::int32_t token;
     std::int32_t node;    // where it leads
-    std::int32_t output;  // what the token writes, of `tokens`
+    std::int32_t output;  // index in `tokens` of the text that the token outputs
   };
   struct Range {
     const Step* first;
@@ -35,18 +35,18 @@ class Phrases {
     const Step* end() const { return last; }
   };
 
-  // tokens: UTF-8 spelling of every token, as for `token_texts`. list: one phrase per line; duplicates are ignored, and
-  // so is "[unk]", which is always included. unknown_cost: nats for each token that [unk] replaces: the higher, the
-  // rarer it is; in (0, 100]. phones: of the model; lm: pronounces the words. The search is over phones if there are
-  // both. Throws std::invalid_argument for a list without a phrase, phrases that the tokens cannot spell or `lm` not
-  // pronounce, and a cost out of range.
+  // tokens: UTF-8 spelling of every token, as for `token_texts`. list: one phrase per line. Duplicates are ignored, and
+  // so is "[unk]", which is always included. unknown_cost: cost in nats of each token that [unk] replaces, in (0, 100];
+  // a higher cost makes [unk] rarer. phones: those of the model. lm: pronounces the words. The search is over phones if
+  // both are given. Throws std::invalid_argument for a list without phrases, for phrases that the tokens cannot spell
+  // or `lm` cannot pronounce, and for a cost out of range.
   Phrases(std::string_view list, const std::vector<std::string>& tokens, float unknown_cost = kUnknownCost,
           const std::vector<std::string>& phones = {}, const NgramLm* lm = nullptr);
 
   bool over_phones() const noexcept { return over_phones_; }
 
-  // The nodes before and after the word boundary that begins a phrase; an utterance may begin without it. With
-  // phones, an utterance may begin with a phone that is else inside a word.
+  // The nodes before and after the word boundary that begins a phrase. The boundary is optional at the start of an
+  // utterance. With phones, an utterance may begin with the form of a phone that otherwise occurs only inside words.
   static constexpr std::int32_t kRoot = Lexicon::kRoot;
   std::int32_t begin() const noexcept { return begin_; }
 
@@ -62,7 +62,7 @@ class Phrases {
   bool ends_word(std::int32_t node) const noexcept { return ends_word_[static_cast<std::size_t>(node)] != 0; }
   bool begins_word(std::int32_t token) const noexcept { return begins_word_[static_cast<std::size_t>(token)] != 0; }
 
-  // Spellings for `words`: those of the model, or of the words for phones, and after them [unk].
+  // Spellings for `words`: the model's tokens (for phones: the words), followed by [unk].
   const std::vector<std::string>& tokens() const noexcept { return tokens_; }
   std::int32_t unknown_token() const noexcept { return static_cast<std::int32_t>(tokens_.size()) - 1; }
   std::int64_t num_model_tokens() const noexcept { return static_cast<std::int64_t>(begins_word_.size()); }
@@ -77,10 +77,10 @@ class Phrases {
   bool over_phones_;
   float unknown_cost_;
   std::int32_t begin_ = 0;
-  std::vector<Step> steps_;                 // of node 0, of node 1, ...
-  std::vector<std::size_t> first_step_;     // by node, and the end
+  std::vector<Step> steps_;                 // sorted by node
+  std::vector<std::size_t> first_step_;     // by node, followed by the end
   std::vector<char> ends_phrase_, ends_word_;  // by node
-  std::vector<char> begins_word_;           // by token of the model
+  std::vector<char> begins_word_;           // by model token
 };
 
 }  // namespace asr_stream

@@ -9,14 +9,14 @@ namespace asr_stream {
 
 namespace {
 
-// CTC treats frames as independent, so scores differ more than the true probabilities.
+// Scales scores down: CTC treats frames as independent, so scores differ more than the true log-probabilities.
 constexpr double kScale = 0.3;
 
-// Adds `weight` to the words of `words` that `other` also has, in an alignment with the fewest errors.
+// Adds `weight` to each word of `words` that is also in `other`, in an alignment with the fewest errors.
 void add_matches(const std::vector<std::int32_t>& words, const std::vector<std::int32_t>& other, float weight,
                  std::vector<float>& sums) {
   const std::size_t width = other.size() + 1;
-  std::vector<std::int32_t> errors((words.size() + 1) * width);  // of the rest of both
+  std::vector<std::int32_t> errors((words.size() + 1) * width);  // edit distance of the remaining words
   const auto at = [&](std::size_t i, std::size_t j) -> std::int32_t& { return errors[i * width + j]; };
   for (std::size_t i = words.size() + 1; i-- > 0;) {
     for (std::size_t j = width; j-- > 0;) {

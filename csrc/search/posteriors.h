@@ -1,5 +1,5 @@
 // Posteriors from the sentences of a lattice (Wessel et al. 2001, "Confidence measures for large vocabulary continuous
-// speech recognition"): the probability of a word is that of the sentences with this word at this position.
+// speech recognition"). The probability of a word is the sum over the sentences with this word at this position.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace asr_stream {
 
-// Sets the posteriors of the first `count` sentences. sentences: of one utterance, at least one.
+// Sets the posteriors of the first `count` sentences. sentences: the alternatives of one utterance, at least one.
 void set_posteriors(std::vector<Hypothesis>& sentences, std::size_t count);
 
 }  // namespace asr_stream

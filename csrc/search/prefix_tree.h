@@ -1,5 +1,5 @@
-// Lists with shared prefixes, stored backwards: each node points to its parent. Nodes are reference counted, by handles
-// and children, and are reused after nothing refers to them.
+// Lists with shared prefixes, stored backwards: each node points to its parent. Nodes are reference-counted by handles
+// and children, and are reused when nothing refers to them.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +8,13 @@
 
 namespace asr_stream {
 
-// A handle is a node index; kEmpty is the empty list and needs no retain or release.
+// A handle is a node index. kEmpty is the empty list and needs no retain or release.
 template <typename Value>
 class SharedLists {
  public:
   static constexpr std::int32_t kEmpty = -1;
 
-  // A new node with one handle on it. Keeps `parent` alive.
+  // Returns a new node with one handle. The node keeps `parent` alive.
   std::int32_t append(std::int32_t parent, const Value& value) {
     retain(parent);
     if (free_ == kEmpty) {
@@ -54,11 +54,11 @@ class SharedLists {
   std::int32_t parent(std::int32_t node) const { return nodes_[static_cast<std::size_t>(node)].parent; }
 
   std::size_t num_nodes() const noexcept { return nodes_.size() - num_free_; }
-  std::size_t capacity() const noexcept { return nodes_.size(); }  // above every node
+  std::size_t capacity() const noexcept { return nodes_.size(); }  // greater than every node index
 
  private:
   struct Node {
-    std::int32_t parent;  // of a free node: the next free one
+    std::int32_t parent;  // for a free node, the next free node
     std::int32_t num_references;
     Value value;
   };
@@ -70,14 +70,15 @@ class SharedLists {
   std::size_t num_free_ = 0;
 };
 
-// The prefixes of a beam search. One node per sequence of tokens (and of words, if tokens leave open which word they
-// end): extending a prefix in the same way gives the same node while anything refers to it, so two hypotheses are equal
-// if their nodes are.
+// The prefixes of a beam search. There is one node per sequence of tokens (and of words, if the tokens do not determine
+// the word). While anything refers to a prefix, extending it in the same way returns the same node, so two hypotheses
+// are equal if their nodes are equal.
 class PrefixTree {
  public:
   static constexpr std::int32_t kRoot = -1;  // the empty prefix
 
-  // The node of `prefix` + `token`, with one more handle on it. word: the one that it ends, or any number for none.
+  // Returns the node of `prefix` + `token`, with one more handle. word: id of the word that the token ends, or a
+  // constant for none.
   std::int32_t extend(std::int32_t prefix, std::int32_t token, std::int32_t word) {
     for (std::int32_t child = first_child(prefix); child != kRoot; child = lists_[child].next_sibling) {
       if (lists_[child].token == token && lists_[child].word == word) {

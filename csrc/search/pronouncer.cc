@@ -9,7 +9,7 @@ namespace asr_stream {
 
 namespace {
 
-constexpr int kNumPronunciations = 3;  // of a word that no lexicon has
+constexpr int kNumPronunciations = 3;  // per word from the G2P model
 
 }  // namespace
 

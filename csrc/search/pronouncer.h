@@ -1,4 +1,4 @@
-// The phones of words: from a language model for known words, from its G2P model for others.
+// Pronounces words: known words with a language model's pronunciations, others with its G2P model.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace asr_stream {
 
-// For one thread; must not outlive the language model.
+// Not thread-safe. Must not outlive the language model.
 class Pronouncer {
  public:
   explicit Pronouncer(const NgramLm& lm) : lm_(lm) {}
 
-  // More likely ones first, one byte per phone. `what`, such as "hotword", is for errors: throws std::invalid_argument
-  // for a word without any.
+  // Pronunciations, the most likely first, with one byte per phone. `what`, such as "hotword", is for error messages.
+  // Throws std::invalid_argument for a word without pronunciation.
   std::vector<std::string> pronounce(const std::string& word, const char* what);
 
  private:
@@ -25,7 +25,7 @@ class Pronouncer {
 
   const NgramLm& lm_;
   std::unique_ptr<const G2p> g2p_;
-  std::vector<char> phone_bytes_;  // of the phones of g2p_
+  std::vector<char> phone_bytes_;  // byte of each phone of g2p_
 };
 
 }  // namespace asr_stream

@@ -10,7 +10,7 @@ namespace asr_stream {
 
 namespace {
 
-constexpr std::string_view kApostrophe = "\xE2\x80\x99"; // U+2019, which typing aids put for the one of ASCII
+constexpr std::string_view kApostrophe = "\xE2\x80\x99"; // U+2019; autocorrection replaces the ASCII apostrophe with it
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::string_view kWhiteSpace = " \t\r\n\v\f";
 
@@ -31,7 +31,7 @@ std::vector<std::string> letters_of(std::string_view text) {
   return letters;
 }
 
-// Changes the case of ASCII letters; other letters are left as the user wrote them.
+// Changes the case of ASCII letters only; other letters stay as the user wrote them.
 std::string in_case(std::string word, char first, char last) {
   for (char& byte : word) {
     if (byte >= first && byte <= last) byte = static_cast<char>(byte ^ 0x20);
@@ -82,8 +82,8 @@ std::vector<std::int32_t> Spelling::tokens_of(std::string_view text, const char*
 
 std::vector<std::int32_t> Spelling::segment(const std::string& text) const {
   struct Split {
-    std::size_t num_tokens = 0;  // up to here; 0 where no tokens end here
-    std::size_t begin = 0;       // of the last one
+    std::size_t num_tokens = 0;  // number of tokens up to here; 0 if no token ends here
+    std::size_t begin = 0;       // begin of the last token
     std::int32_t token = 0;
   };
   std::vector<Split> splits(text.size() + 1);

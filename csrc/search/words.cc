@@ -15,14 +15,14 @@ namespace asr_stream {
 namespace {
 
 constexpr std::int64_t kFluentFrames = 3;
-// Maximum distance, in frames, between the letters of a word and its phones, and between their beginnings.
+// Maximum distances in frames: between the letters of a word and its phones, and between their beginnings.
 constexpr std::int64_t kLettersReach = 6;
 constexpr std::int64_t kBoundaryReach = 4;
-constexpr double kRounding = 1e-3;  // of sums of boosts, in another order
+constexpr double kRounding = 1e-3;  // tolerance for boosts summed in a different order
 
-constexpr double kMaxLogOdds = 5.0;  // of a posterior: even if all sentences agree, the word may be wrong
+constexpr double kMaxLogOdds = 5.0;  // limit for posteriors: a word may be wrong even if all sentences agree
 
-// A word of a hypothesis: its frames and the confidences of its tokens.
+// A word of a hypothesis, with its frames and the confidences of its tokens.
 struct WordFrames {
   std::string text;
   std::int64_t start;
@@ -62,8 +62,8 @@ std::vector<WordFrames> group_words(const Hypothesis& hypothesis, const std::vec
   return result;
 }
 
-// The letters of word `index`: from the word boundary of the letters nearest to the word's first phone to the one
-// nearest to the next word's. If none is near, from the middle between the phones of the two words.
+// The letters of word `index`. They reach from the word boundary nearest to the word's first phone to the one nearest
+// to the first phone of the next word. If no boundary is near, the middle between the phones of the two words is used.
 std::string written(const std::vector<WordFrames>& words, std::size_t index, const Hypothesis& letters,
                     const std::vector<std::string>& tokens) {
   const std::vector<WordFrames> lettered = group_words(letters, tokens);
@@ -100,7 +100,7 @@ double log_odds(float posterior) {
 
 std::vector<Word> timed(std::vector<WordFrames> found, const ConfidenceMap& map, double start_s) {
   std::vector<Word> result;
-  std::int64_t previous = 0, previous_end = 0;  // end of the word before: as recognized, as corrected
+  std::int64_t previous = 0, previous_end = 0;  // end of the previous word, as recognized and as corrected
   for (WordFrames& word : found) {
     const bool is_fluent = !result.empty() && word.start - previous <= kFluentFrames;
     const std::int64_t start = is_fluent ? previous_end : word.start;

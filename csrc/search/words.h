@@ -1,4 +1,4 @@
-// From tokens to words, with times and confidence, and the choice between hypotheses.
+// Converts tokens to words with times and confidences, and chooses between hypotheses.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@
 
 namespace asr_stream {
 
-// A recognized word, in seconds of the stream. Its confidence, in (0, 1), is the probability that it is right: a
-// logistic map of the confidence of its least certain token (one wrong token makes the word wrong) and of the mean over
-// its tokens (so that a single letter does not decide on a long word).
+// A recognized word; times are in seconds of the stream. Its confidence, in (0, 1), is the probability that it is
+// right. It is a logistic function of two values: the confidence of the least certain token (one wrong token makes the
+// word wrong) and the mean over all tokens (so that a single letter does not decide about a long word).
 struct Word {
   std::string text;
   double start_s;
@@ -23,23 +23,23 @@ struct Word {
   float confidence;
 };
 
-// The words of a hypothesis, whose frames count from `start_s`.
+// The words of a hypothesis. Frame 0 is at `start_s`.
 //
-// CTC emits a token later than it was spoken. Compared with the known times of synthesized words, and the edges of
-// pauses in read speech, words end a frame late; they begin on time after a pause and 0.1 s late in fluent speech,
-// where their beginning is the end of the previous word. So ends are moved a frame earlier, and a word that follows
-// within kFluentFrames begins at the end of the previous one. (benchmarks/word_times.py measures it.)
+// CTC emits a token later than it was spoken. Compared with the known times of synthesized words and the edges of
+// pauses in read speech, words end one frame late. They begin on time after a pause and 0.1 s late in fluent speech,
+// where they actually begin at the end of the previous word. So ends are moved one frame earlier, and a word that
+// follows within kFluentFrames begins at the end of the previous word. benchmarks/word_times.py measures this.
 //
-// map: of the model, and of the search: with a language model right words have less certain tokens.
-// tokens: UTF-8 spelling of every token id; "▁" (U+2581) begins a word, as in SentencePiece, or is a separate token
-// between words; empty for one that is not part of text.
+// map: calibrated for the model and the search. With a language model, correct words have less certain tokens.
+// tokens: UTF-8 spelling of every token id. "▁" (U+2581) begins a word, as in SentencePiece, or is a separate token
+// between words. The spelling is empty for a token that is not part of text.
 // Throws std::invalid_argument for a token id outside `tokens`.
 std::vector<Word> words(const Hypothesis& hypothesis, const std::vector<std::string>& tokens,
                         const ConfidenceMap& map, double start_s = 0.0);
 
 // The words of a hypothesis of a search over phones. letters: the greedy hypothesis of the letter head for the same
-// audio; tokens: spelling of its tokens. A word outside the vocabulary is spelled with the letters at its time. Words
-// without letters, and an incomplete word that does not match any word yet, are omitted.
+// audio; tokens: spelling of its tokens. A word outside the vocabulary is spelled with the letters at its time. Omits
+// words without letters, and an incomplete word that does not match any word yet.
 std::vector<Word> words(const Hypothesis& hypothesis, const LmFusion& fusion, const Hypothesis& letters,
                         const std::vector<std::string>& tokens, const Calibration& calibration,
                         double start_s = 0.0);
@@ -47,18 +47,18 @@ std::vector<Word> words(const Hypothesis& hypothesis, const LmFusion& fusion, co
 // Whether a token begins a word, or separates two.
 bool begins_word(std::string_view token);
 
-// The number of leading words that are spelled alike in both.
+// The number of leading words that both lists spell the same.
 std::size_t num_alike(const std::vector<Word>& a, const std::vector<Word>& b);
 
-// The words joined by spaces, or by their line breaks.
+// Joins the words with spaces, or with their line breaks.
 std::string join(const std::vector<Word>& words);
 
 // Index of the best hypothesis by ctc_weight * first pass + (1 - ctc_weight) * decoder score: the second pass of Zhang
 // et al. 2020, "Unified streaming and non-streaming two-pass end-to-end model". Both are log-probabilities of the whole
-// sentence; the first includes the language model's contribution. The boosts of hotwords count in full, and the
-// decoder, which does not know hotwords, cannot remove them: only hypotheses with as much boost as the best of the
-// first pass can win. In a tie the first one wins. Throws std::invalid_argument for no hypotheses, another number of
-// scores, or a weight outside [0, 1].
+// sentence; the first includes the language model's score. The boosts of hotwords are not scaled. The decoder does not
+// know hotwords and must not remove them, so only hypotheses with the same boost as the best of the first pass can win.
+// Ties go to the first. Throws std::invalid_argument for no hypotheses, a different number of scores, or a weight
+// outside [0, 1].
 std::size_t best_rescored(const std::vector<Hypothesis>& hypotheses, const std::vector<float>& decoder_scores,
                           double ctc_weight);
 
