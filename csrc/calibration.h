@@ -1,4 +1,4 @@
-// Measurements of a model that its file stores: confidence of words, endpoints, weights of a language model.
+// Values that were tuned for a model and stored in its file: word confidence, endpoints, language model weights.
 #pragma once
 
 #include <string>
@@ -8,19 +8,19 @@
 
 namespace asr_stream {
 
-// Log odds that a word is right: bias + least * its least certain token + mean * the mean of its tokens
-// + posterior * the log odds of its posterior.
+// The log odds that a word is right: bias + least * its least certain token + mean * the mean over its tokens +
+// posterior * the log odds of its posterior.
 struct ConfidenceMap {
   double bias, least, mean, posterior = 0.0;
 };
 
-// Seconds of silence that end an utterance, as a sum over its features (see search/endpointer.h).
+// Seconds of silence that end an utterance, as a sum over features (see search/endpointer.h).
 struct SilenceWeights {
   double base_s;
-  double per_nat_s;       // per nat by which the language model does not expect the end of the sentence
-  double per_log_odds_s;  // per log odds that the sentence is over; subtracted
+  double per_nat_s;       // per nat of -log P(</s>)
+  double per_log_odds_s;  // per unit of log odds that the sentence has ended; subtracted
   double few_words_s;
-  double per_pause;  // per second of the longest pause so far: such a speaker pauses again
+  double per_pause;  // per second of the longest pause so far, as this speaker may pause again
 };
 
 // The defaults of the options lm_weight, lm_word_bonus, lm_oov_penalty and lm_prior_weight.
@@ -31,22 +31,22 @@ struct LmCalibration {
   double prior_weight = option("lm_prior_weight").default_value;
 };
 
-// The defaults are those of the bundled models, and apply to files before version 4.
+// The defaults are those of the bundled models. They also apply to files before version 4.
 struct Calibration {
   // Fitted on half of the speakers of `dev`: `python benchmarks/confidence.py data/dev.jsonl.gz --num-utterances 282`.
   ConfidenceMap confidence_with_lm{-1.40, 1.85, 2.51};
   ConfidenceMap confidence_without_lm{-6.64, 6.94, 2.98};
   ConfidenceMap confidence_with_phones{-0.51, 1.51, 2.07};
   ConfidenceMap confidence_with_posteriors{0.41, 1.77, -1.35, 0.63};  // of a lattice over phones
-  // Chosen on the pauses of 456 and of 495 utterances of `dev`, `dev_nonnative` and `dev_cv`: with the punctuation
-  // network, the shortest wait among those that split hardly more utterances than 0.8 s of silence, in every set.
+  // Chosen on the pauses of 456 and of 495 utterances of `dev`, `dev_nonnative` and `dev_cv`. With the punctuation
+  // network: the shortest wait that splits hardly more utterances than 0.8 s of silence, in every set.
   SilenceWeights endpoint_with_punctuation{1.0, 0.02, 0.18, 0.2, 1.4};
   SilenceWeights endpoint_without_punctuation{0.2, 0.16, 0.0, 0.32, 1.5};
   // `python benchmarks/search_weights.py data/dev.jsonl.gz`
   LmCalibration lm_weights;
 };
 
-// A key of the metadata, whose value is these numbers, in this order.
+// A metadata key whose value is these numbers, in this order.
 struct CalibrationRow {
   struct Number {
     const char* name;
@@ -58,8 +58,8 @@ struct CalibrationRow {
 
 std::vector<CalibrationRow> rows(Calibration& calibration);
 
-// Sets the numbers of a row. Throws std::invalid_argument, with the key, for another count, numbers that are not
-// finite, or a weight out of the range of its option.
+// Sets the numbers of a row. Throws std::invalid_argument with the key for a wrong count, for numbers that are not
+// finite, and for a weight outside the range of its option.
 void set(const CalibrationRow& row, const std::vector<double>& numbers);
 
 }  // namespace asr_stream

@@ -1,5 +1,5 @@
-// Facts shared by all runtimes: the front end and the tensors of a model file. Python reads them from
-// asr._core, JavaScript from the WebAssembly module.
+// Constants shared by all runtimes: the front end and the tensors of a model file. Python reads them from asr._core,
+// JavaScript from the WebAssembly module.
 #pragma once
 
 #include <cstddef>
@@ -16,15 +16,15 @@ inline constexpr std::int64_t kFrameShift = 160;       // samples, 10 ms, of a f
 inline constexpr std::int64_t kFrameReach = 280;       // samples from the start of a frame's 10 ms to its window's end
 inline constexpr std::int64_t kNumBins = 80;
 inline constexpr std::int64_t kSubsampling = 4;        // feature frames per encoder frame
-inline constexpr std::int64_t kFeatureOverlap = 3;     // of a chunk with the next one, in feature frames
+inline constexpr std::int64_t kFeatureOverlap = 3;     // feature frames that a chunk shares with the next one
 inline constexpr std::int32_t kEncoderFrameMs = 40;
 inline constexpr double kEncoderFrameS = 0.04;
 
 // Tokens.
 inline constexpr std::string_view kWordBoundary = "\xE2\x96\x81";  // "▁", U+2581
 inline constexpr std::int32_t kBlankId = 0;   // of CTC
-inline constexpr std::int32_t kUnkId = 1;     // a character that the model does not have
-inline constexpr std::int32_t kSosEosId = 2;  // of the decoder. None of the three is part of text.
+inline constexpr std::int32_t kUnkId = 1;     // a character outside the model's vocabulary
+inline constexpr std::int32_t kSosEosId = 2;  // sentence start and end, for the decoder; none of the three is text
 inline constexpr std::size_t kMaxPhones = 127;
 
 // Tensors of a model file, in order. The encoder's are followed by its states (see StateTensor).
@@ -33,7 +33,7 @@ inline constexpr const char* kEncoderOutputs[] = {"log_probs", "encoder_out"};
 inline constexpr char kPhoneOutput[] = "phone_log_probs";  // additional, last output of a model with phones
 inline constexpr const char* kDecoderInputs[] = {"tokens", "token_lengths", "encoder_out"};
 inline constexpr const char* kDecoderOutputs[] = {"scores"};
-// Since format 3: additional inputs and outputs of a decoder step. Without the inputs, a step begins a sentence.
+// Since format 3: additional inputs and outputs of a decoder step. A step without the inputs begins a sentence.
 inline constexpr const char* kDecoderPast[] = {"previous", "key_cache", "value_cache", "memory_keys", "memory_values"};
 inline constexpr const char* kDecoderStepOutputs[] = {"log_probs", "new_key_cache", "new_value_cache",
                                                       "new_memory_keys", "new_memory_values"};

@@ -23,7 +23,7 @@ std::variant<EndpointRule, PunctuationUnits> EndpointDetector::next(const Search
   return endpointer_.update(num_frames, num_blanks, has_speech, word_begins, known);
 }
 
-// Whether the sentence is over after these words; used once.
+// The question whether the sentence is over after these words, unless it has been asked already.
 std::optional<PunctuationUnits> EndpointDetector::question(const std::vector<Word>& words) {
   const bool has_network = options_->text && options_->text->punctuation;
   if (!has_network || options_->phrases || !endpointer_.depends_on_cues() || words.empty()) return std::nullopt;

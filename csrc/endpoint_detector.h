@@ -1,4 +1,4 @@
-// Finds the ends of utterances: the silence rules, and the words that tell whether a silence ends a sentence.
+// Finds the ends of utterances with the silence rules and the words before a silence.
 #pragma once
 
 #include <cstdint>
@@ -16,27 +16,27 @@
 
 namespace asr_stream {
 
-// For one thread at a time.
+// Not thread-safe.
 class EndpointDetector {
  public:
   explicit EndpointDetector(std::shared_ptr<const SegmentOptions> options)
       : options_(std::move(options)), endpointer_(options_->endpointer) {}
 
-  // Whether the utterance ends before the next frame, or the input of the punctuation network that must be answered
-  // first; then call this again. num_frames: frames of the utterance searched so far. word_begins: the next frame
-  // begins a word.
+  // Returns whether the utterance ends before the next frame, or the input of a run of the punctuation network. In the
+  // latter case, call `answer` and then this function again. num_frames: frames of the utterance searched so far.
+  // word_begins: the next frame begins a word.
   std::variant<EndpointRule, PunctuationUnits> next(const Searcher& search, std::int64_t num_frames, bool word_begins);
-  // mark_probs: (num_units, kNumMarks). Another size, such as 0, leaves it open whether the sentence is over.
+  // mark_probs: (num_units, kNumMarks). Any other size, such as 0, means that there is no answer.
   void answer(const PunctuationUnits& question, const std::vector<float>& mark_probs);
 
   // Whether the utterance of `hypothesis` begins soon after the previous one.
   bool follows(const Hypothesis& hypothesis) const { return pauses_.follows(hypothesis); }
-  // Called after the utterance of `search` has ended. goes_on: it was cut within a sentence.
+  // Must be called after the utterance of `search` has ended. goes_on: it was cut within a sentence.
   void end_utterance(const Searcher& search, bool goes_on);
-  void end_silence();  // called after an utterance without words has ended
+  void end_silence();  // must be called after an utterance without words has ended
 
  private:
-  // The network's answer for these words; without log odds it is pending or has failed.
+  // The network's answer for these words. Without log odds, it is pending or failed.
   struct SentenceEnd {
     std::vector<std::string> words;
     std::optional<double> log_odds;

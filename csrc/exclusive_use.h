@@ -1,4 +1,4 @@
-// Detects that two threads use one object at the same time. It never waits: the second caller is refused.
+// Detects two threads that use one object at the same time. It never waits: the second caller gets an error.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,7 @@ namespace asr_stream {
 
 class ExclusiveUse {
  public:
-  // Wait-free. True if the caller now owns the object; it must then call `leave`.
+  // Wait-free. Returns true if the caller now owns the object and must call `leave`.
   bool try_enter() noexcept { return !busy_.test_and_set(std::memory_order_acquire); }
   void leave() noexcept { busy_.clear(std::memory_order_release); }
 

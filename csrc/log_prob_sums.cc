@@ -8,13 +8,13 @@ namespace asr_stream {
 
 namespace {
 
-constexpr float kFloor = -60.0f;  // of a log-probability: a token excluded in one pass may be in the others
+constexpr float kFloor = -60.0f;  // minimum log-probability: a token excluded in one pass may be likely in others
 
-// Ascending.
+// Sorted by id.
 std::vector<std::int32_t> likeliest_tokens(const float* log_probs, std::int64_t num_tokens) {
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(num_tokens));
   std::iota(tokens.begin(), tokens.end(), 0);
-  // Ties go to the lower id, so that the choice is the same on every machine.
+  // Ties go to the lower id, so the choice is the same on every machine.
   const auto likelier = [log_probs](std::int32_t a, std::int32_t b) {
     return log_probs[a] > log_probs[b] || (log_probs[a] == log_probs[b] && a < b);
   };

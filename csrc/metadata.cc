@@ -17,7 +17,7 @@ namespace asr_stream {
 
 namespace {
 
-constexpr std::int64_t kMaxSize = 1 << 20;  // far beyond any model; products of two stay in range
+constexpr std::int64_t kMaxSize = 1 << 20;  // far larger than in any model; the product of two does not overflow
 
 std::int64_t max_frames(const char* option_name) {
   return static_cast<std::int64_t>(option(option_name).high) / kEncoderFrameMs;
@@ -48,7 +48,7 @@ std::string shown(const std::string& text) {
   return "'" + cut + "'";
 }
 
-// Parses a number in the C locale, whatever the app's is; false for anything else.
+// Parses a number in the C locale, whatever the locale of the app. Returns false for anything else.
 template <typename Number>
 bool parse(const std::string& text, Number& number) {
   std::istringstream stream(text);
@@ -71,7 +71,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
 
 std::vector<std::string> split_lines(const std::string& text) { return split(text + "\n", '\n'); }
 
-// Whether the texts are distinct, and each is one word.
+// Whether the texts are distinct single words.
 bool are_names(const std::vector<std::string>& texts) {
   const auto is_name = [](const std::string& text) {
     return !text.empty() && text.find_first_of(" \t\r\v\f") == std::string::npos;

@@ -12,10 +12,11 @@ namespace asr_stream {
 
 inline constexpr char kExportAgain[] = "get the file again, or write it again with `asr export`";
 
-// The metadata of a file of `asr export`. Throws std::invalid_argument with the entry and what to do.
+// The metadata of a file written by `asr export`. Errors are std::invalid_argument with the entry and a remedy.
 class MetadataEntries {
  public:
-  // Checks model_type, and that format_version is between 1 and `newest`; `what` describes the file in errors.
+  // Checks model_type, and that format_version is between 1 and `newest`. `what` names the kind of file in error
+  // messages.
   MetadataEntries(const std::map<std::string, std::string>& properties, const std::string& type, const char* what,
                   int newest);
 
@@ -34,12 +35,14 @@ class MetadataEntries {
   int version_ = 0;
 };
 
-// A tensor that a stream carries between encoder steps: the input `name`, zeros at the start of the stream, then the
-// output "new_" + name of the previous step. A row of the metadata describes it: "state_keys float32 N,6,C,192".
+// A tensor that a stream carries between encoder steps. It is the input `name`, which is zeros at the start of the
+// stream and then the output "new_" + name of the previous step. A metadata row describes it: "state_keys float32
+// N,6,C,192".
 struct StateTensor {
   static constexpr std::int64_t kBatch = -1, kLeftContext = -2;  // dynamic sizes: "N" and "C" in the row
 
-  // Throws std::invalid_argument unless it is a name of letters, digits and _, float32 or int64, and sizes including N.
+  // Throws std::invalid_argument unless the row has a name of letters, digits and _, float32 or int64, and sizes that
+  // include N.
   explicit StateTensor(const std::string& row);
 
   std::vector<std::int64_t> shape(std::int64_t batch_size, std::int64_t left_context) const;
@@ -50,22 +53,22 @@ struct StateTensor {
   std::size_t batch_axis;
 };
 
-// The states of files before version 4, which do not name them, for an encoder of this size.
+// The states of an encoder of this size in files before version 4, which do not list their states.
 std::vector<std::string> former_states(std::int64_t num_layers, std::int64_t dim);
 
 struct ModelMetadata {
-  // Checks every entry that is used, and that the front end is the one of frontend/fbank.h. Throws
-  // std::invalid_argument with the entry and what to do.
+  // Checks every entry that is used, and that the front end is that of frontend/fbank.h. Throws std::invalid_argument
+  // with the entry and a remedy.
   explicit ModelMetadata(const std::map<std::string, std::string>& properties);
 
   std::vector<std::string> tokens;  // UTF-8 spelling of every token id; id 0 is the CTC blank, "▁" begins a word
-  std::vector<std::string> phones;  // names of its phones, see LmFusion; empty without a phone head
+  std::vector<std::string> phones;  // names of the phones, see LmFusion; empty without a phone head
   std::int64_t dim;                 // of encoder_out
   std::vector<StateTensor> states;  // of the encoder
-  std::int64_t default_chunk_size;  // encoder frames, unless an option sets another
+  std::int64_t default_chunk_size;  // encoder frames, unless an option overrides it
   std::int64_t default_left_context;
   double rescore_ctc_weight;
-  std::string language;     // a BCP 47 code, such as "en" or "de-CH"; empty: not known
+  std::string language;     // a BCP 47 code, such as "en" or "de-CH"; empty if unknown
   Calibration calibration;
   std::string decoder_onnx;  // the decoder's graph, an ONNX file; empty without a decoder
 
@@ -76,11 +79,11 @@ struct ModelMetadata {
   // Names of the encoder's inputs and outputs, in order.
   std::vector<std::string> encoder_inputs() const;
   std::vector<std::string> encoder_outputs() const;
-  // The tokens in the form of `words`: those that are not part of text are empty.
+  // The tokens in the form that `words` takes: tokens that are not part of text are empty.
   std::vector<std::string> output_symbols() const;
 };
 
-// RFC 4648 with padding, strict. std::invalid_argument.
+// Strict RFC 4648 with padding. Throws std::invalid_argument.
 std::string decode_base64(const std::string& text);
 
 }  // namespace asr_stream

@@ -9,8 +9,8 @@ namespace asr_stream {
 
 namespace {
 
-// The messages of onnx.proto that lead to a tensor, and two that are read for their own content. None contains itself,
-// because graphs in attributes are refused: the recursion below is at most seven deep.
+// The messages of onnx.proto on the path to a tensor, and two whose own content is read. No message contains itself,
+// because graphs in attributes are rejected. So the recursion below is at most seven levels deep.
 enum Message { kModel, kGraph, kTraining, kNode, kAttribute, kSparseTensor, kTensor, kOpset, kProperty, kOther };
 
 constexpr struct {
@@ -31,8 +31,8 @@ Message inside(Message message, std::uint64_t field) {
   return kOther;
 }
 
-// Control flow may run forever, and a runtime expands nested functions exponentially, both while the file is loaded.
-// ONNX Runtime cannot be interrupted then.
+// Control flow may run forever, and a runtime expands nested functions exponentially. Both happen while the file is
+// loaded, when ONNX Runtime cannot be interrupted.
 void refuse_code(Message message, std::uint64_t field) {
   if (message == kAttribute && (field == 6 || field == 11)) {
     throw std::invalid_argument("one of its nodes contains a graph (Loop, If, Scan), which exported files never do");
@@ -71,7 +71,7 @@ class ProtoReader {
   std::map<std::string, std::string> properties;
 
  private:
-  // A checkpoint is easily mistaken for a model. No ONNX file begins like one.
+  // A checkpoint is easily mistaken for a model. No ONNX file begins with these bytes.
   void refuse_weights() const {
     const bool is_zip = data_.substr(0, 4) == "PK\x03\x04";
     if (!is_zip && (data_.size() < 10 || data_.substr(8, 2) != "{\"")) return;
@@ -111,7 +111,7 @@ class ProtoReader {
     const std::uint64_t tag = varint(at, end);
     Field field{tag >> 3, false, 0, at, at};
     const std::uint64_t kind = tag & 7;
-    // Parsers with 32 bits would see another field; 3 and 4 are groups, which onnx.proto does not use.
+    // A 32-bit parser would see a different field number. Kinds 3 and 4 are groups, which onnx.proto does not use.
     if (field.number == 0 || tag >> 32 || kind == 3 || kind == 4 || kind > 5) {
       throw std::invalid_argument("no valid field at byte " + std::to_string(start));
     }
@@ -143,7 +143,7 @@ class ProtoReader {
 
   std::string_view data_;
   std::vector<std::uint64_t> opsets_;
-  std::size_t protected_from_ = 0;  // by the checksum; 0 if there is none
+  std::size_t protected_from_ = 0;  // first byte covered by the checksum; 0 if there is none
 };
 
 }  // namespace

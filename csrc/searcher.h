@@ -1,5 +1,5 @@
-// The search of one utterance after the other, whichever the options choose: greedy, beam or phrases, over letters or
-// phones.
+// Searches one utterance after another with the algorithm that the options select: greedy, beam or phrases, over
+// letters or phones.
 #pragma once
 
 #include <cstdint>
@@ -23,41 +23,41 @@ struct Transcript {
   std::vector<Word> words;
 };
 
-// For one thread at a time. Errors: std::invalid_argument.
+// Not thread-safe. Throws std::invalid_argument for invalid input.
 class Searcher {
  public:
-  // is_last: finals come from it, so that it keeps a lattice where sentences are compared.
+  // is_last: finals come from this search, so it keeps a lattice if sentences are compared.
   Searcher(std::shared_ptr<const SegmentOptions> options, bool is_last);
 
-  // Discards the utterance. context: of the words before the next one, or null: a sentence begins.
+  // Discards the utterance. context: the state after the words before the next utterance; null: a sentence begins.
   void begin_utterance(const NgramLm::State* context);
-  // Log-probabilities of the letters, (num_frames, tokens), and of the phones, (num_frames, phone tokens), row-major.
-  // phones: null where they are not searched.
+  // Row-major log-probabilities: letters (num_frames, tokens) and phones (num_frames, phone tokens). phones: null if
+  // the search is not over phones.
   void advance(const float* letters, const float* phones, std::int64_t num_frames);
 
-  // Up to `num_best` hypotheses, best first, at least one. finished: the utterance has ended.
+  // Returns at least one and at most `num_best` hypotheses, best first. finished: the utterance has ended.
   std::vector<Hypothesis> hypotheses(std::int64_t num_best = 1, bool finished = false) const;
   bool has_lattice() const noexcept;
   // The best sentences of the lattice, see `CtcPrefixBeamSearch::sentences`.
   std::vector<Hypothesis> sentences(std::int64_t num_best) const;
 
-  // The words of each of these hypotheses. start_s: when the search began.
+  // The words of each hypothesis. start_s: stream time at which the search began.
   std::vector<std::vector<Word>> words(const std::vector<Hypothesis>& hypotheses, double start_s) const;
   Transcript transcript(double start_s) const;  // of the utterance so far
 
-  // Frames since the last token of the best hypothesis, or since the start of the utterance when it is empty.
+  // Frames since the last token of the best hypothesis, or since the start of the utterance if it is empty.
   std::int64_t num_trailing_blanks() const;
-  // log P(</s>) of the language model; nothing without one.
+  // log P(</s>) of the language model; none without one.
   std::optional<double> sentence_end_log_prob() const;
 
   bool over_phones() const noexcept { return options_->over_phones(); }
-  // Whether a token of the head that is searched begins a word, or separates two.
+  // Whether a token of the searched head begins a word or separates two words.
   bool begins_word(std::int64_t token) const;
 
  private:
   std::shared_ptr<const SegmentOptions> options_;
   std::variant<CtcGreedySearch, CtcPrefixBeamSearch, CtcPhraseSearch> search_;
-  CtcGreedySearch letters_;  // besides a search over phones: it writes the words outside the vocabulary
+  CtcGreedySearch letters_;  // next to a search over phones, to spell words outside the vocabulary
 };
 
 }  // namespace asr_stream

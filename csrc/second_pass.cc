@@ -12,13 +12,13 @@ namespace asr_stream {
 namespace {
 
 struct View {
-  double warp;         // what was at the frequency f * warp is at f
+  double warp;         // moves content at frequency f * warp to f
   std::int64_t shift;  // feature frames of 10 ms
 };
 constexpr View kViews[kNumViews] = {{1.0, 0}, {1.04, 0}, {1.0, 2}};
-constexpr double kWarpBoundary = 4800.0;  // Hz; above it the scale returns to the identity, formants lie below
+constexpr double kWarpBoundary = 4800.0;  // Hz; formants are below it, and above it the warp returns to the identity
 
-// Where between two bins the features of each bin are: the integer and the fraction.
+// For each bin, the position between two bins that its features are taken from: integer part and fraction.
 std::array<double, kNumBins> warped_bins(double warp) {
   const FbankOptions fbank;
   const double low = mel_of(fbank.low_freq), step = (mel_of(fbank.high_freq) - low) / (kNumBins + 1);
@@ -75,7 +75,7 @@ std::optional<EncoderStep> SecondPass::next(const Fbank& fbank, std::int64_t num
   EncoderStep step{static_cast<std::size_t>(1 + view_), begin == 0, is_over && window_end_ == num_frames_, {},
                    num_features, std::min(num_features, fbank.num_frames_ready() - first)};
   step.features.resize(static_cast<std::size_t>(num_features * kNumBins));
-  // The features before the utterance may have been discarded: its first ones are repeated.
+  // The features before the utterance may have been discarded. Its first frames are repeated instead.
   const std::int64_t repeated = std::max<std::int64_t>(view.shift - begin, 0);
   float* row = step.features.data() + repeated * kNumBins;
   fbank.get_frames(first + repeated, step.num_valid - repeated, row);

@@ -16,7 +16,7 @@ namespace asr_stream {
 
 namespace {
 
-constexpr std::int64_t kRepeated = 4;  // hypotheses per alternative: several differ only in tokens that no word shows
+constexpr std::int64_t kRepeated = 4;  // hypotheses per alternative: some differ only in tokens, not in words
 
 void append(std::vector<float>& to, const float* from, std::int64_t count) { to.insert(to.end(), from, from + count); }
 
@@ -83,7 +83,7 @@ void Segment::stepped(const Rows& log_probs, const Rows& encoder_out, const Rows
   check("encoder outputs", encoder_out, dim_ ? dim_ : dim);
   if (searcher_.over_phones()) check("log-probabilities of phones", phone_log_probs, options_->num_phone_tokens());
   const std::int64_t num_valid = std::min(step.num_valid / kSubsampling, num_frames);
-  LogProbChecker().check(log_probs.data, num_valid, vocab_size);  // before anything changes
+  LogProbChecker().check(log_probs.data, num_valid, vocab_size);  // must not throw after a change
   if (searcher_.over_phones()) LogProbChecker().check(phone_log_probs.data, num_valid, options_->num_phone_tokens());
   const auto from = [](const Rows& rows, std::int64_t frame) { return rows.data + frame * rows.num_columns; };
   if (step.view) {
@@ -148,7 +148,7 @@ void Segment::proceed() {
   }
 }
 
-// A window of the second pass before the utterance has ended.
+// A window of the second pass that is encoded before the utterance has ended.
 bool Segment::request_window() {
   if (!window_due_ || (num_wanted() > 0 && !input_finished_)) return false;
   window_due_ = request_second_pass(false);
@@ -159,7 +159,7 @@ bool Segment::request_chunk() {
   const std::int64_t window = kSubsampling * options_->chunk_size + kFeatureOverlap;
   const std::int64_t num_left = fbank_.num_frames_ready() - next_feature_;
   if (num_left < (input_finished_ ? kSubsampling : window)) return false;
-  // After the end the last feature frames come at once: together they may be a little more than a chunk.
+  // At the end of the audio, the last feature frames arrive at once and may be slightly more than a chunk.
   const std::int64_t num_new = std::min(num_left / kSubsampling, options_->chunk_size);
   EncoderStep step{0, !begun_, false, {}, kSubsampling * num_new + kFeatureOverlap, 0};
   step.num_valid = std::min(num_left, step.num_frames);
@@ -176,7 +176,7 @@ void Segment::search_chunk() {
   for (;;) {
     const bool is_over = chunk_searched_ == chunk_frames_;
     const std::int64_t token = is_over ? kBlankId : likeliest_token();
-    // A token may last for several frames: it begins a word in the first of them only.
+    // A token may last several frames but begins a word only in the first of them.
     const bool word_begins = token != last_token_ && searcher_.begins_word(token);
     auto next = endpoints_.next(searcher_, num_frames_ - utterance_start_, word_begins);
     if (auto* question = std::get_if<PunctuationUnits>(&next)) {
@@ -208,7 +208,7 @@ void Segment::search_chunk() {
   stage_ = Stage::kWaiting;
 }
 
-// The likeliest token of the next frame of the chunk.
+// The most likely token of the next frame in the chunk.
 std::int64_t Segment::likeliest_token() const {
   const std::vector<float>& log_probs = searcher_.over_phones() ? chunk_phone_log_probs_ : chunk_log_probs_;
   const auto num_tokens = static_cast<std::int64_t>(log_probs.size()) / chunk_frames_;  // of the network: without [unk]
@@ -218,7 +218,7 @@ std::int64_t Segment::likeliest_token() const {
 
 void Segment::end_utterance() {
   window_due_ = false;
-  // Silence needs no second pass. The final must be silent too: at its end a language model may prefer more words.
+  // Silence needs no second pass. The final must be silent too: a language model may prefer more words at its end.
   if (!second_pass_ || searcher_.hypotheses(1, true).front().tokens.empty()) {
     second_searcher_.reset();
     stage_ = Stage::kRescoring;
@@ -239,7 +239,7 @@ bool Segment::request_second_pass(bool is_over) {
   return true;
 }
 
-// In the frames that all views have.
+// Searches the frames that all views have.
 void Segment::search_mean() {
   if (!second_searcher_) {
     second_searcher_ = std::make_unique<Searcher>(options_, true);
@@ -279,7 +279,7 @@ void Segment::lm_scored(const std::vector<float>& log_probs) {
   proceed();
 }
 
-// Keeps the best of the hypotheses with equal words, and of those without words only the first of all.
+// Keeps the best of the hypotheses with the same words. One without words is kept only if it is the best of all.
 void Segment::keep_distinct(std::vector<Hypothesis>& hypotheses) const {
   const std::vector<std::vector<Word>> words = last_searcher().words(hypotheses, last_start_s());
   std::set<std::string> texts{""};
@@ -303,7 +303,7 @@ void Segment::report_final(std::vector<Hypothesis> sentences) {
     previous_words_.clear();
     if (!partial_.empty()) report(Event::Type::kPartial, {});  // withdraws the partial
   } else {
-    // A cut in a silence this long is the end of the sentence.
+    // A cut within a silence this long is the end of the sentence.
     const bool in_silence = now() - best.back().end_s >= kSentencePauseS;
     if (endpoint_ == EndpointRule::kMaxUtterance && in_silence) endpoint_ = EndpointRule::kSilenceAfterSpeech;
     endpoints_.end_utterance(searcher_, endpoint_ == EndpointRule::kMaxUtterance);
@@ -354,12 +354,12 @@ void Segment::report_partial(bool finished) {
   likely.erase(std::find_if(likely.begin(), likely.end(), is_unlikely), likely.end());
   std::vector<std::vector<Word>> words = searcher_.words(likely, start_s_);
   std::vector<Word>& found = words.front();
-  // The last word may be incomplete. Words that were stable stay stable while they do not change.
+  // The last word may be incomplete. Stable words stay stable as long as they do not change.
   std::size_t stable = found.empty() ? 0 : found.size() - 1;
   for (std::size_t i = 1; i < words.size(); ++i) stable = std::min(stable, num_alike(found, words[i]));
   stable = std::max(stable, std::min(num_stable_, num_alike(found, partial_)));
   if (!finished && stable < found.size() && is_rare(likely.front())) found.pop_back();
-  // An obscene fragment may be the beginning of another word, so it is not shown before it is stable.
+  // An obscene fragment may be the beginning of another word, so it is hidden until it is stable.
   if (const Language* language = options_->text ? options_->text->language : nullptr) {
     const auto first = found.begin() + static_cast<std::ptrdiff_t>(std::min(stable, found.size()));
     const auto is_obscene = [&](const Word& word) { return language->is_obscene(to_lower(word.text)); };
@@ -372,7 +372,7 @@ void Segment::report_partial(bool finished) {
   report(Event::Type::kPartial, std::move(found), stable);
 }
 
-// Whether the last word, which may be incomplete, is very rare: it is then mostly the beginning of another word.
+// Whether the last word, which may be incomplete, is very rare. It is then usually the beginning of another word.
 bool Segment::is_rare(const Hypothesis& hypothesis) const {
   if (!searcher_.over_phones() || hypothesis.words.empty()) return false;
   const std::int32_t last = hypothesis.words.back();

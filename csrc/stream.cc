@@ -24,7 +24,7 @@ std::string describe_gap(double lost_s) {
   return text.str();
 }
 
-// Copies what a partial or final says as recognized, before it is formatted.
+// Copies the words of a partial or final as recognized, before they are formatted.
 void keep_raw(Event& event) {
   if (event.type != Event::Type::kPartial && event.type != Event::Type::kFinal) return;
   event.raw = event.text;
@@ -39,7 +39,7 @@ void Clock::advance(std::int64_t num_samples, std::int32_t sample_rate) {
   whole_ += num_samples / down * up;
   const std::int64_t part = num_samples % down * up;  // of `down`
   std::int64_t divisor = divisor_ / std::gcd(divisor_, down) * down;
-  if (divisor > kMaxDivisor) {  // a mixture of many odd rates: half a sample is given up
+  if (divisor > kMaxDivisor) {  // many odd rates were mixed: up to half a sample is lost
     whole_ = position();
     rest_ = 0;
     divisor_ = 1;
@@ -68,7 +68,7 @@ void Stream::accept(const Sample* samples, std::size_t count, std::int32_t sampl
     queue_.push_back(Audio<Sample>{samples, count, sample_rate, {}});
     go_on();
     if (queue_.empty()) return;
-    auto& rest = std::get<Audio<Sample>>(queue_.back());  // what has to wait is copied
+    auto& rest = std::get<Audio<Sample>>(queue_.back());  // queued audio is copied
     rest.owned.assign(rest.samples, rest.samples + rest.count);
     rest.samples = rest.owned.data();
   });
@@ -102,7 +102,7 @@ void Stream::end_utterance() { change(nullptr); }
 
 void Stream::change(std::shared_ptr<const SegmentOptions> options) {
   check_usable();
-  if (options) const Segment check(options);  // what is wrong is reported now, and changes nothing
+  if (options) const Segment check(options);  // errors are reported now and change nothing
   const std::int64_t position = clock_.position();
   guarded([&] { queue_.push_back(Mark{Mark::Kind::kSegment, position, position, 0.0, std::move(options)}); });
 }
@@ -156,7 +156,7 @@ void Stream::not_punctuated(const std::string& reason) {
   asked_for<PunctuationUnits>(work());
   guarded([&] {
     if (punctuation_) return show_as_recognized(reason);
-    segment_->punctuated({});  // the final will need the network too, and its event names the failure
+    segment_->punctuated({});  // the final also needs the network, and its event reports the failure
   });
 }
 
@@ -188,7 +188,7 @@ void Stream::check_usable() const {
   if (finished_) throw StreamFinished("this stream is finished; take a new one");
 }
 
-// Goes on after `action`. After a failure in the middle it is unknown which audio was used.
+// Runs `action`. If it fails midway, the stream fails, because it is unknown which audio was used.
 template <typename Action>
 void Stream::guarded(Action action) {
   try {
@@ -223,7 +223,7 @@ void Stream::go_on() {
   }
 }
 
-// A step of what is to be done with the audio; true when it is used up.
+// Processes a part of the audio; returns true when all of it has been used.
 template <typename Sample>
 bool Stream::done(Audio<Sample>& audio) {
   std::size_t used;
@@ -231,7 +231,7 @@ bool Stream::done(Audio<Sample>& audio) {
     used = segment_->accept(audio.samples, audio.count);
   } else {
     if (!resampler_) resampler_ = std::make_unique<Resampler>(audio.sample_rate);
-    // In pieces, so that a long recording is not held twice.
+    // In pieces, so that a long recording is not stored twice.
     used = std::min(audio.count, static_cast<std::size_t>(audio.sample_rate));
     const std::int64_t num_nonfinite = resampler_->num_nonfinite();
     resampled_.clear();
@@ -257,7 +257,7 @@ bool Stream::done(Mark& mark) {
     return false;
   }
   collect_events();
-  if (punctuation_) return false;  // of the segment that ends here
+  if (punctuation_) return false;  // for the segment that ends here
   position_ = mark.next_position;
   if (mark.kind == Mark::Kind::kSegment) {
     num_changes_ += mark.options != nullptr;
@@ -295,7 +295,7 @@ void Stream::collect_events() {
   }
 }
 
-// Without the network for case and punctuation: nobody waits for the marks of a sentence that was not chosen.
+// Formats without the network for case and punctuation: alternatives are not worth a run.
 void Stream::show(Alternative& alternative) const {
   auto options = std::make_shared<TextOptions>(*options_->text);
   options->punctuation.reset();
@@ -322,7 +322,7 @@ void Stream::show(ShownText text) {
   report_first();
 }
 
-// The same, which could not be: the words are worth more.
+// Shows the event without formatting after a failure, because losing the words would be worse.
 void Stream::show_as_recognized(const std::string& reason) {
   formatter_->reset();
   if (!std::exchange(formatting_failed_, true)) {
