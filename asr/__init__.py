@@ -24,7 +24,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    # `import asr` stays cheap: NumPy and ONNX Runtime are loaded when the recognizer is first used.
+    # NumPy and ONNX Runtime are loaded when the recognizer is first used, so that `import asr` is fast.
     if name == "Recognizer":
         try:
             from asr.streaming.recognizer import Recognizer

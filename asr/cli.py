@@ -84,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"asr {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
-    # Only the module of the given command is imported: PyTorch takes seconds.
+    # Imports only the module of the given command, because PyTorch takes seconds.
     for name, (module, summary) in COMMANDS.items():
         sub = commands.add_parser(name, help=summary, description=summary)
         if argv[:1] == [name]:
@@ -97,7 +97,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     overrides = [text for text in rest if "=" in text and not text.startswith("-")]
     if rest and (args.command != "train" or len(overrides) < len(rest)):
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    if overrides:  # given after an option; argparse does not look for them there
+    if overrides:  # given after an option, where argparse does not find them
         args.overrides += overrides
     try:
         status: int = command.run(args)
@@ -105,7 +105,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return status
     except ModuleNotFoundError as error:
         return _missing(args.command, error)
-    except BrokenPipeError:  # of `asr ... | head`
+    except BrokenPipeError:  # as with `asr ... | head`
         discard_output()
         return 0
     except (ValueError, OSError, EOFError, zlib.error) as error:  # the last two: a damaged .gz file
@@ -119,7 +119,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _missing(command: str, error: ModuleNotFoundError) -> int:
     """Prints which extra has the missing package. Raises the error if none has it."""
     if (error.name or "").split(".")[0] not in EXTRAS:
-        raise error  # our own module, or a dependency of another package: the traceback shows which
+        raise error  # our own module or an indirect dependency; the traceback shows it
     extra = "export" if command in ("adapt", "export", "calibrate") else "train"
     print(f"asr {command}: {error}. Install what it needs: {how_to_install(extra)}", file=sys.stderr)
     return 1

@@ -1,4 +1,4 @@
-"""Helpers of all commands: one-line errors, output that accepts any name, Ctrl-C. Standard library only."""
+"""Helpers for all commands: one-line errors, output of any characters, Ctrl-C. Standard library only."""
 
 from __future__ import annotations
 
@@ -38,19 +38,20 @@ def prepare_output() -> None:
 
 
 def discard_output() -> None:
-    """Points standard output, whose reader has ended, to /dev/null, so that Python's flush at exit does not fail."""
+    """Redirects standard output, whose reader has exited, to /dev/null, so that Python's flush at exit does not
+    fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def explained(error: Exception) -> str:
-    """An error for people: one of the system names its file, without the system's number."""
+    """The error message for users; for a system error, the file and the reason without the error number."""
     if isinstance(error, OSError) and error.strerror and isinstance(error.filename, str):
         return f"{error.filename}: {error.strerror}"
     return str(error)
 
 
 def how_to_install(extra: str) -> str:
-    """An extra of the package: the recommended way differs between a clone and a wheel."""
+    """How to install an extra of the package, which differs between a clone and a wheel."""
     targets = {"train": "make train-tools", "export": "make train-tools", "server": "make serve"}
     in_a_clone = targets.get(extra, f"pip install -e '.[{extra}]'")
     return f"in a clone {in_a_clone}, with a wheel pip install 'WHEEL[{extra}]'"
@@ -87,7 +88,7 @@ def silence_libraries() -> None:
 
 @contextlib.contextmanager
 def interrupts_ignored() -> Iterator[None]:
-    """Processes started in this context ignore Ctrl-C from the start: a worker must not print a traceback."""
+    """Makes processes started in this context ignore Ctrl-C from the start, so that workers print no traceback."""
     if threading.current_thread() is not threading.main_thread():  # only the main thread may change signals
         yield
         return

@@ -22,7 +22,7 @@ RECIPES = Path(__file__).parent / "recipes"
 
 
 MAX_PHONES = 127
-"""Limit of the language-model file and the search, which store a phone in 7 bits."""
+"""Limit of the language model file and the search, which store a phone in 7 bits."""
 
 
 class ConfigError(ValueError):
@@ -126,7 +126,8 @@ class DataConfig:
     max_utterance_s: float = 20.0
     """Longer utterances are excluded from training (and counted)."""
     curriculum_epochs: int = 0
-    """Number of first epochs that use only utterances of at most `curriculum_s`, without augmentation. On a small data
+    """Number of initial epochs that use only utterances of at most `curriculum_s`, without augmentation. On a small
+    data set, short clean examples help CTC leave the plateau where it predicts only blanks.
     set, short clean examples help CTC leave the plateau where it predicts only blanks."""
     curriculum_s: float = 6.0
     num_buckets: int = 20
@@ -231,7 +232,7 @@ class LossConfig:
     phone_weight: float = 0.5
     """Share of the phone head in the loss, if `data.lexicon` is set."""
     denominator_weight: float = 0.0
-    """Weight of the sum over all phone sequences (asr.model.denominator) in the phone head's loss; 0: CTC alone."""
+    """Weight of the sum over all phone sequences (asr.model.denominator) in the loss of the phone head; 0: CTC only."""
     label_smoothing: float = 0.1
     scheduled_sampling: float = 0.0
     """Probability of feeding the decoder its own prediction instead of the true token."""
@@ -278,10 +279,12 @@ class TrainConfig:
     """Batches per optimizer step over all processes; 0: one per process. Equal numbers give equal training anywhere."""
     valid_every: int = 1000
     patience: int = 0
-    """Training ends after this many validations without improvement; 0: never before `max_steps`."""
+    """Training stops after this many validations without improvement; 0: only at `max_steps`."""
     save_every: int = 200
     log_every: int = 20
-    """Steps averaged into one point of the curves. Reading a value waits for the device, so not every step is read."""
+    """Steps averaged into one point of the curves. Reading a value waits for the device, so values are not read every
+    step.
+    step."""
     keep_checkpoints: int = 2
     precision: str = "bf16"
     """bf16 | fp32; bf16 computes in fp32 on a CPU without instructions for it."""

@@ -10,7 +10,7 @@ CGROUP = Path("/sys/fs/cgroup")
 
 
 def num_cores() -> int:
-    """CPU cores that this process may use: fewer than the machine has under `taskset` or in some containers."""
+    """CPU cores that this process may use; `taskset` and containers may allow fewer than the machine has."""
     return min(_num_allowed(), _quota() or _num_allowed())
 
 

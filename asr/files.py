@@ -35,7 +35,7 @@ def replacing(path: str | Path, durable: bool = False) -> Iterator[Path]:
             _sync(part)
         os.replace(part, path)
     except OSError as error:
-        if error.filename is None:  # for example, if the disk is full
+        if error.filename is None:  # for example if the disk is full
             error.filename = str(path)
         raise
     finally:

@@ -25,13 +25,13 @@ def flag(name: str) -> str:
 
 
 def default(option: Option) -> str:
-    """The default, formatted for people."""
+    """The default value as text for users."""
     value = str(option.default).lower() if option.type in ("flag", "choice") else f"{option.default:g}"
     return f"the model file's, usually {value}" if option.of_model else value
 
 
 def described(option: Option) -> str:
-    """A line of help."""
+    """The help text of an option on one line."""
     allowed = "" if option.type in ("flag", "choice") else f"; {option.allowed}"
     return f"{option.doc}{allowed}; default: {default(option)}"
 
@@ -48,7 +48,7 @@ def camel_case(name: str) -> str:
 
 
 def comment(opening: str, text: str) -> list[str]:
-    """A C or JavaScript comment of one or several lines."""
+    """Wraps `text` as a C or JavaScript comment."""
     end = "\N{NO-BREAK SPACE}*/"  # not on a line by itself
     lines = textwrap.wrap(f"{opening} {text}{end}", 118, initial_indent="  ", subsequent_indent="   * ")
     return [line.replace(end, " */") for line in lines]
@@ -77,7 +77,7 @@ def with_comments(header: str) -> str:
 
 
 def between(text: str, lines: Iterator[str]) -> str:
-    """`text` with `lines` between its two markers."""
+    """Replaces the text between two markers in `text` with `lines`."""
     marked = r"(<options>[^\n]*\n).*?([^\n]*</options>)"
     return re.sub(marked, lambda mark: "".join((mark[1], *(f"{line}\n" for line in lines), mark[2])), text, flags=re.S)
 

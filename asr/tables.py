@@ -25,7 +25,7 @@ TABLE_SUFFIXES = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".json": "jso
 
 @dataclass(frozen=True)
 class Refusal:
-    """An utterance that is left out. reason: one of a few; detail: what was found."""
+    """An utterance that is left out. reason: one of a few fixed texts; detail: the value found."""
 
     id: str
     audio: str
@@ -34,7 +34,7 @@ class Refusal:
 
 
 def left_out(refusals: Iterable[Refusal], most: int = 10, where: str = "") -> Iterator[str]:
-    """A line for each reason, which names at most `most` of its utterances. where: " of ...", to name their set."""
+    """One line per reason, which names at most `most` utterances. where: " of ...", the name of the set."""
     reasons: dict[str, list[Refusal]] = {}
     for refusal in refusals:
         reasons.setdefault(refusal.reason, []).append(refusal)
@@ -154,7 +154,7 @@ def _json_rows(table: Path, needed: Mapping[str, tuple[str, ...]]) -> Iterator[d
             yield Refusal(name, "", "malformed row", "not a JSON object")
             continue
         row = {str(key).strip().lower(): value for key, value in row.items()}
-        if not checked:  # the first object serves as the header
+        if not checked:  # the first object serves as the header row
             _check_columns(table, list(row), needed)
             checked = True
         elif not all(any(name in row for name in names) for names in needed.values()):
@@ -175,7 +175,7 @@ def _check_columns(table: Path, columns: list[str], needed: Mapping[str, tuple[s
 
 
 def find(row: Mapping[str, object], names: tuple[str, ...]) -> object | None:
-    """The value of a row under the first of `names` that it has."""
+    """The value of the first column of `names` that the row has."""
     return next((row[name] for name in names if name in row), None)
 
 

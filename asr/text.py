@@ -19,7 +19,7 @@ OUTSIDE_POLICIES = ("punctuation", "refuse", "strip")
 DEFAULT_ALPHABETS = {"upper": "A-Z'", "lower": "a-z'", "keep": "A-Za-z'"}
 
 _APOSTROPHES = dict.fromkeys(map(ord, "\u2018\u2019\u02bc\uff07\u2032"), "'")
-# Punctuation in Unicode, but read aloud: never dropped silently.
+# Punctuation in Unicode that is read aloud, and so is never dropped silently.
 _SPOKEN_PUNCTUATION = frozenset("&%@#*/\\§‰†")
 
 
@@ -54,8 +54,8 @@ def parse_alphabet(spec: str) -> frozenset[str] | None:
 
 
 def alphabet_of(letters: Set[str]) -> str:
-    """Names these characters, as `parse_alphabet` takes them."""
-    return "".join(sorted(letters - {"-"})) + "-" * ("-" in letters)  # in the middle it would mean a range
+    """The specification of these characters for `parse_alphabet`."""
+    return "".join(sorted(letters - {"-"})) + "-" * ("-" in letters)  # a hyphen in the middle would mean a range
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class TextNormalizer:
 
     def __call__(self, text: str) -> NormalizedText:
         characters: frozenset[str] | None = self._characters  # type: ignore[attr-defined]
-        # Compatibility forms (ligatures, full-width letters, the ellipsis) have a plain spelling.
+        # NFKC replaces compatibility forms (ligatures, full-width letters, the ellipsis) by plain characters.
         plain = self._cased(unicodedata.normalize("NFKC", text.translate(_APOSTROPHES)))
         outside: Counter[str] = Counter()
         refused: dict[str, None] = {}

@@ -88,7 +88,7 @@ class Tokenizer:
             raise ValueError(f"the text has {WORD_BOUNDARY!r} or U+FFFD; remove it")
         least = len(SPECIAL_TOKENS) + len(characters) + 1  # the word boundary
         if kind == "wordpiece":
-            least += len(characters) - 1  # each one at the start of a word and inside
+            least += len(characters) - 1  # each one at the start of a word and inside words
         size = (least if kind == "char" else max(500, least)) if vocab_size is None else vocab_size
         if not least <= size <= MAX_VOCAB_SIZE:
             raise ValueError(
@@ -107,7 +107,7 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Ids of `text`; white space only separates words. Text that the pieces cannot spell becomes `<unk>`."""
-        # A "▁" in the text is not a word boundary: replace it by a character that no tokenizer has.
+        # A "▁" in the text is not a word boundary, so it is replaced by a character that no tokenizer has.
         words = text.replace(WORD_BOUNDARY, _UNKNOWN_CHARACTER).split()
         if self.kind == "char":
             return [self._ids.get(character, UNK_ID) for character in WORD_BOUNDARY.join(words)]
@@ -203,7 +203,7 @@ class Tokenizer:
 
     @cached_property
     def _ids(self) -> dict[str, int]:
-        # Special tokens are never matched: "<unk>" in a text is five characters.
+        # Special tokens are never matched: in a text, "<unk>" is five characters.
         first = len(SPECIAL_TOKENS)
         return {token: id for id, token in enumerate(self.tokens[first:], first)}
 
@@ -225,7 +225,7 @@ class Tokenizer:
         return processor
 
     def __getstate__(self) -> dict[str, Any]:
-        # The cache belongs to this process and is rebuilt where needed.
+        # The cache belongs to this process and is rebuilt when needed.
         return {"kind": self.kind, "tokens": self.tokens, "model": self.model}
 
 
@@ -241,7 +241,7 @@ def _train_sentencepiece(kind: str, lines: list[str], vocab_size: int) -> tuple[
             vocab_size=vocab_size,
             hard_vocab_limit=False,
             character_coverage=1.0,
-            normalization_rule_name="identity",  # the text is normalized already; decoding must return it
+            normalization_rule_name="identity",  # the text is already normalized, and decoding must return it unchanged
             max_sentence_length=1 << 16,  # bytes; longer lines would be skipped
             pad_id=BLANK_ID,
             pad_piece=BLANK,
@@ -265,8 +265,8 @@ def _train_wordpiece(lines: list[str], vocab_size: int) -> tuple[str, ...]:
     from tokenizers.pre_tokenizers import WhitespaceSplit
     from tokenizers.trainers import WordPieceTrainer
 
-    # Listing the characters fixes their ids, with which the trainer breaks ties: otherwise every run would give other
-    # pieces, and a character never seen inside a word could not be spelled there.
+    # A fixed list of characters fixes their ids, with which the trainer breaks ties. Otherwise, every run would give
+    # different pieces, and a character never seen inside a word could not be spelled there.
     characters = sorted(set("".join(lines)) - {" "})
     known = [*SPECIAL_TOKENS, *characters, *(_WORDPIECE_PREFIX + character for character in characters)]
     trainable = Trainable(WordPiece(unk_token=UNK))
@@ -280,7 +280,7 @@ def _train_wordpiece(lines: list[str], vocab_size: int) -> tuple[str, ...]:
     trainable.train_from_iterator(lines, trainer)
     vocab = trainable.get_vocab()
     pieces = sorted(vocab, key=vocab.__getitem__)[len(SPECIAL_TOKENS) :]
-    # The prefix is removed; pieces without it begin a word.
+    # Removes the prefix; pieces without it begin a word.
     inner = _WORDPIECE_PREFIX
     return SPECIAL_TOKENS + tuple(
         piece.removeprefix(inner) if piece.startswith(inner) else WORD_BOUNDARY + piece for piece in pieces

@@ -21,7 +21,7 @@ MAX_NOISE_S = 600.0
 
 @dataclass(frozen=True)
 class Audio:
-    """A decoded recording: samples (num_samples,) float32 in ±1, 16 kHz mono; the rest as in the file."""
+    """A decoded recording. samples: (num_samples,) float32 in ±1, 16 kHz mono. The other fields describe the file."""
 
     samples: np.ndarray
     num_file_samples: int
@@ -30,7 +30,7 @@ class Audio:
 
 
 class TooLongError(ValueError):
-    """A recording longer than wanted; it was not decoded."""
+    """A recording longer than allowed, which was not decoded."""
 
 
 def read_audio(path: str | Path, max_duration_s: float = 3600.0) -> Audio:
@@ -49,7 +49,7 @@ def read_audio(path: str | Path, max_duration_s: float = 3600.0) -> Audio:
             rate, stated = file.samplerate, file.frames
             if not 1000 <= rate <= 384000 or file.channels > 64:
                 raise ValueError(f"has {file.channels} channels at {rate} Hz; expected at most 64, 1 to 384 kHz")
-            if stated > max_duration_s * rate:  # not decoded: it might not fit into memory
+            if stated > max_duration_s * rate:  # decoding might exhaust the memory
                 raise TooLongError(f"{stated / rate:.1f} s")
             if _is_cut_off_wav(file.extra_info):
                 raise ValueError("is cut off: the header states more samples")

@@ -25,10 +25,10 @@ from asr.config import AugmentConfig
 from asr.data.spectral import NEPERS_PER_DB, add_noise, random_response, warp_frequencies
 from asr.features import FRAME_SHIFT_S, LOG_FLOOR
 
-_QUIET_SHARE = 0.05  # of the frames are the noise floor
+_QUIET_SHARE = 0.05  # share of the frames that are the noise floor
 _MIN_QUIET_FRAMES = 10
-_GAP_FRAMES = 13  # averaged before the threshold; longer than the closure of any stop consonant
-_ONSET_MARGIN = 10  # frames kept before the first sound: quiet consonants
+_GAP_FRAMES = 13  # averaging window before thresholding; longer than any stop closure
+_ONSET_MARGIN = 10  # frames kept before the first sound, for quiet consonants
 
 
 class Example(NamedTuple):

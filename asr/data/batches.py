@@ -39,10 +39,11 @@ from asr.tables import Refusal
 from asr.tokenizer import Tokenizer
 
 MAX_SORTED = 50_000
-"""Utterances among which batches of similar lengths are found. lhotse shuffles a bucket for each batch, which takes a
-fifth of the time of a step on a GPU if the bucket has all utterances of 960 hours at three speeds."""
+"""Maximum number of utterances that are sorted into batches of similar lengths. lhotse shuffles a bucket for each
+batch. With all utterances of 960 hours at three speeds in a bucket, that takes a fifth of a training step on a GPU.
+With all utterances of 960 hours at three speeds in a bucket, that takes a fifth of a training step on a GPU."""
 SILENT_FRAMES = 40
-"""Length of the substitute for a batch without readable utterances."""
+"""Length of the silence that replaces a batch without readable utterances."""
 
 
 class Batch(NamedTuple):
@@ -59,7 +60,7 @@ class Batch(NamedTuple):
     phone_lengths: Tensor
     """(N,) int64"""
     seconds: float
-    """Seconds of audio in the batch, without padding; 0 if nothing was readable: silence is substituted then."""
+    """Seconds of audio in the batch, without padding; 0 if nothing was readable and silence was substituted."""
     seed: int
     """Random seed of dropout."""
     unreadable: tuple[Refusal, ...]
@@ -73,13 +74,14 @@ class Batch(NamedTuple):
 
     @property
     def num_tokens(self) -> Tensor:
-        """The divisor of the losses, () int64: at least one per utterance, so that a batch of noise does not weigh as
-        much as a batch of words; 0 if nothing was readable."""
+        """The divisor of the losses, () int64. It counts at least one per utterance, so that a batch of noise does not
+        weigh as much as a batch of words; 0 if nothing was readable.
+        weigh as much as a batch of words; 0 if nothing was readable."""
         return self.target_lengths.clamp(min=1).sum() * (self.seconds > 0)
 
 
 class BatchPlan(NamedTuple):
-    """What a worker needs to make one batch."""
+    """The input from which a worker makes one batch."""
 
     cuts: Sequence[Any]
     seed: int
@@ -134,8 +136,9 @@ class PaddedDuration(TimeConstraint):
 
 
 class BatchSampler(Sampler):
-    """The batches of one epoch from a position on, in steps of `batches_per_step` that are split among `world_size`
-    processes; the rest of an epoch that does not fill a step is skipped (another rest each time)."""
+    """The batches of one epoch, starting at a position, in steps of `batches_per_step` batches that are split among
+    `world_size` processes. Batches at the end of an epoch that do not fill a step are skipped; they differ per
+    epoch."""
 
     def __init__(
         self,
@@ -154,19 +157,19 @@ class BatchSampler(Sampler):
             cut
             for cuts, share in parts
             for cut in cuts
-            # A network that does not write words yet would learn from noise to write nothing at all.
+            # A network that does not output words yet would learn from noise to output nothing.
             if cut.duration <= longest
             and not (warming_up and is_without_speech(cut))
             and _hash(f"{seed} {position.epoch} {cut.id}") < share * 2**32
         ]
-        if len(chosen) > MAX_SORTED:  # lhotse reads them in order, and a manifest may have one kind of speech at a time
+        if len(chosen) > MAX_SORTED:  # lhotse reads them in order, and a manifest may be sorted by kind of speech
             random.Random(order).shuffle(chosen)
         epoch_cuts = CutSet.from_cuts(chosen)
         if not len(epoch_cuts):
             remedy = "raise data.curriculum_s" if warming_up else "raise the shares after * in data.train"
             raise ValueError(f"no utterance of at most {longest} s for epoch {position.epoch}: {remedy}")
         longest = max(cut.duration for cut in epoch_cuts)
-        # From all of the data: lhotse samples the beginning, where a manifest may have one kind of speech.
+        # Drawn from all data: lhotse would sample only the beginning, and a manifest may be sorted by kind of speech.
         bins = estimate_duration_buckets(epoch_cuts, max(2, min(config.num_buckets, len(epoch_cuts) // 100)))
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="You are using DynamicBucketingSampler with an eagerly")
@@ -176,7 +179,7 @@ class BatchSampler(Sampler):
                 duration_bins=bins,
                 buffer_size=MAX_SORTED,
                 shuffle=True,
-                seed=order,  # not set_epoch: it adds the two, so neighboring seeds coincide
+                seed=order,  # set_epoch would add the two, so that neighboring seeds coincide
                 rank=0,  # every process plans all batches, so that they do not depend on the number of processes
                 world_size=1,
                 drop_last=False,
@@ -279,7 +282,7 @@ def _init_worker(_: int) -> None:
 def _hash(text: str) -> int:
     """A 32-bit hash of `text`.
 
-    A checksum would not do: it is linear, so another epoch would change the values of all utterances by the same
-    constant, and a half of the data would always be one of two halves.
+    A checksum is unsuitable because it is linear: another epoch would change the values of all utterances by the same
+    constant, and half of the data would always be one of the same two halves.
     """
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "little")

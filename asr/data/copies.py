@@ -23,7 +23,7 @@ LEVEL_RANGE_DB = (-35.0, -15.0)
 
 @dataclass(frozen=True)
 class NoisyCopies:
-    """The noisy copies to make of each utterance. Empty tuples: simulated rooms, colored noise."""
+    """The noisy copies to make of each utterance. Empty tuples stand for simulated rooms and colored noise."""
 
     count: int
     rooms: tuple[str, ...] = ()
@@ -43,13 +43,13 @@ class NoisyCopies:
             raise ValueError(f"margins of {shortest} to {longest} s; expected a range within 0 to {MAX_MARGIN_S:.0f} s")
 
     def draw(self, id: str) -> Iterator[tuple[str, NoisyRoom]]:
-        """The copies of utterance `id`: the id of the copy, its room and noise."""
+        """The copies of utterance `id`: the id of each copy and its room with noise."""
         for number in range(1, self.count + 1):
             copy_id = f"{id}_noisy{number}"
             yield copy_id, self.room_of(copy_id)
 
     def room_of(self, copy_id: str) -> NoisyRoom:
-        """Room and noise of the copy of that name."""
+        """The room and noise of the copy with this id."""
         seed = zlib.crc32(copy_id.encode())
         rng = np.random.default_rng(seed)
         room, noise = (str(rng.choice(paths)) if paths else None for paths in (self.rooms, self.noises))
@@ -70,7 +70,7 @@ class TelephoneCopies:
             raise ValueError(f"{self.count} telephone copies; expected a share in (0, 1) or a whole number up to 100")
 
     def draw(self, id: str) -> Iterator[tuple[str, Telephone]]:
-        """The copies of utterance `id`: the id of the copy, its line."""
+        """The copies of utterance `id`: the id of each copy and its telephone line."""
         for number in range(1, max(1, int(self.count)) + 1):
             copy_id = f"{id}_telephone{number}"
             rng = np.random.default_rng(zlib.crc32(copy_id.encode()))

@@ -159,7 +159,7 @@ def iterate_cuts(path: str | Path) -> Iterator[Any]:
 
 def _checked(cuts: CutSet, path: Path) -> Iterator[Any]:
     folder = Path(os.path.abspath(path if path.is_dir() else path.parent))
-    number = 0  # of intact utterances
+    number = 0  # number of intact utterances
     try:
         for cut in cuts:
             features = _features_path(cut)
@@ -214,7 +214,7 @@ def _features_path(cut: Any) -> str:
 
 
 def read_features(cut: Any) -> Tensor:
-    """(num_frames, 80) float32. Raises ValueError that says what is wrong with them."""
+    """Reads (num_frames, 80) float32. Raises ValueError with the defect if they are damaged."""
     try:
         features = cut.load_features()
     except (ValueError, OSError, AssertionError) as error:
@@ -241,7 +241,7 @@ def read_all(cuts: Iterable[Any]) -> tuple[list[Any], list[Tensor], list[Refusal
 
 
 def batches_by_length(cuts: Sequence[Any], max_batch_s: float) -> list[list[Any]]:
-    """Groups of cuts of similar length, each at most `max_batch_s` with padding; for 0, one cut each."""
+    """Groups of cuts of similar length, each at most `max_batch_s` including padding; if it is 0, one cut per group."""
     out: list[list[Any]] = []
     for cut in sorted(cuts, key=lambda c: c.duration):
         if out and cut.duration * (len(out[-1]) + 1) <= max_batch_s:

@@ -16,7 +16,7 @@ TEXT_COLUMNS = ("text", "transcript", "sentence", "transcription")
 
 @dataclass(frozen=True)
 class Utterance:
-    """One recording and its transcript. duration_s: as stated in the table, if it is."""
+    """One recording and its transcript. duration_s: as stated in the table, or None."""
 
     id: str
     audio: Path

@@ -24,7 +24,7 @@ from asr.features import SAMPLE_RATE
 
 LENGTHS_S = (2.0, 12.0)
 LEVELS_DB = (-60.0, -20.0)
-"""Power of the whole recording, relative to full scale: from a quiet room to noise as loud as speech."""
+"""Power of the whole recording relative to full scale, from a quiet room to noise as loud as speech."""
 ROOM_SHARE = 0.5
 MIXED_SHARE = 0.3
 COLORED_SHARE = 0.2
@@ -41,7 +41,8 @@ class NoisePiece:
     transform: NoiseAlone
 
     def prepare(self) -> Prepared:
-        """The piece and its features, marked as without speech. Raises ValueError for an unusable noise file."""
+        """Returns the piece with its features, marked as without speech. Raises ValueError for an unusable noise
+        file."""
         transform = self.transform
         audio = read_recording(self.audio)
         recording = recording_of(self.id, self.audio, audio)
@@ -60,9 +61,11 @@ def draw_pieces(
     lengths_s: tuple[float, float] = LENGTHS_S,
     rooms: Sequence[str] = (),
 ) -> Iterator[NoisePiece]:
-    """Pieces of `recordings`, `hours` in total, for the data set `name`. rooms: impulse responses; none: simulate.
+    """Draws pieces of `recordings` with a total of `hours` for the data set `name`. rooms: impulse responses; if empty,
+    rooms are simulated.
+    rooms are simulated.
 
-    Raises ValueError for hours or lengths outside their range.
+    Raises ValueError for hours or lengths out of range.
     """
     shortest, longest = lengths_s
     if not 0 < hours <= 1000:

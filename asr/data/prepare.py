@@ -70,7 +70,7 @@ def prepare(
     features_dir = folder / f"{name}.features"
     features_dir.mkdir(parents=True, exist_ok=True)
     result = PrepareResult(folder / f"{name}{MANIFEST_SUFFIX}", Summary())
-    # A new name: the former manifest, if any, stays valid until the new one replaces it.
+    # Features get a new name: the previous manifest, if any, stays valid until the new one replaces it.
     stem = secrets.token_hex(4)
     features_file = features_dir / f"{stem}.f16"
     partial = features_dir / f"{stem}{MANIFEST_SUFFIX}"
@@ -114,20 +114,20 @@ def prepare(
             raise ValueError(f"no usable utterance for {name}: {why}; see {folder / name}.refused.tsv{hint}")
         os.replace(partial, result.manifest)
     finally:
-        if partial.exists():  # not renamed: incomplete, for whatever reason
+        if partial.exists():  # still there, so it is incomplete
             features_file.unlink(missing_ok=True)
             partial.unlink()
-            with contextlib.suppress(OSError):  # the folder may have a former data set
+            with contextlib.suppress(OSError):  # the folder may contain a previous data set
                 features_dir.rmdir()
     for former in features_dir.iterdir():
         if former != features_file:
-            with contextlib.suppress(OSError):  # still open in a training run on Windows
+            with contextlib.suppress(OSError):  # on Windows, a training run may still have it open
                 former.unlink()
     return result
 
 
 def normalized(utterances: Iterable[Item], normalizer: TextNormalizer, outside: Counter[str]) -> Iterator[Item]:
-    """The items with normalized texts; utterances without a usable text or with a former one's id become a Refusal.
+    """Normalizes the texts. Utterances without a usable text, or with the id of an earlier one, become a Refusal.
 
     outside: receives the counts of characters outside the alphabet.
     """
@@ -164,15 +164,15 @@ def _prepare_item(item: Item, options: PrepareOptions) -> list[Prepared | Refusa
 def _start_worker() -> None:
     import torch
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems where it is not inherited
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems where the setting is not inherited
     torch.set_num_threads(1)
 
 
 def worker_pool(num_jobs: int) -> ProcessPoolExecutor:
-    """Processes with one thread each, which leave Ctrl-C to this one."""
+    """Processes with one thread each, which ignore Ctrl-C and leave it to this process."""
     # PyTorch's thread pools do not survive a fork.
     pool = ProcessPoolExecutor(num_jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker)
-    with interrupts_ignored():  # inherited: a worker that is still importing must not show a traceback
+    with interrupts_ignored():  # inherited, so that a worker that is still importing prints no traceback
         for _ in range(num_jobs):
             pool.submit(os.getpid)
     return pool

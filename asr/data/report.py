@@ -91,7 +91,7 @@ def print_report(result: PrepareResult, console: Console, normalizer: TextNormal
 
 
 def _length(duration_s: float) -> str:
-    """Hours, or a smaller unit if it is shorter than one."""
+    """Formats a duration in hours, or in a smaller unit if it is below one hour."""
     for unit_s, unit in ((3600, "hours"), (60, "minutes")):
         if duration_s >= unit_s:
             return f"{duration_s / unit_s:.2f} {unit}"

@@ -37,7 +37,7 @@ DEFAULT_SIZE = 2000  # utterances; about 400 MB of LibriSpeech
 
 @dataclass
 class ShardResult:
-    """Shards written, and utterances left out because they could not be read."""
+    """The number of shards written, and the utterances left out because they could not be read."""
 
     num_shards: int = 0
     num_utterances: int = 0
@@ -59,7 +59,7 @@ def write_shards(
         raise ValueError(f"{folder} exists; remove it or choose another directory")
     result = ShardResult()
     part = folder.with_name(folder.name + ".part")
-    shutil.rmtree(part, ignore_errors=True)  # of a run that was killed
+    shutil.rmtree(part, ignore_errors=True)  # left by a run that was killed
     part.mkdir(parents=True)
     remaining = iter(cuts)
     try:

@@ -14,11 +14,11 @@ from torch import Tensor
 
 from asr.features import HIGH_FREQ_HZ, LOW_FREQ_HZ, NUM_MEL_BINS
 
-NEPERS_PER_DB = math.log(10) / 10  # of a power spectrum
+NEPERS_PER_DB = math.log(10) / 10  # for a power spectrum
 
-_WARP_BOUNDARY_HZ = 4800.0  # as in Jaitly and Hinton (2013); formants lie below
+_WARP_BOUNDARY_HZ = 4800.0  # as in Jaitly and Hinton (2013); formants are below it
 _MAX_NODES = 6
-# A bin averages this many independent values of the power spectrum, more in the wide bins of high frequencies.
+# Each bin averages this many independent values of the power spectrum, more in the wider bins of high frequencies.
 _VALUES_PER_BIN = torch.linspace(1.0, 5.0, NUM_MEL_BINS)
 
 
@@ -48,8 +48,7 @@ def warp_frequencies(features: Tensor, factor: float) -> Tensor:
 def random_response(max_db: float) -> Tensor:
     """The random frequency response of a microphone, (80,) in nepers of power (linear FilterAugment; Nam et al. 2022).
 
-    Straight lines between 2 to 6 random bins, whose gains are within `max_db` up or down.
-    """
+    Piecewise linear between 2 to 6 random bins, whose gains are within ±`max_db`."""
     inner = np.sort(np.random.uniform(0, NUM_MEL_BINS - 1, np.random.randint(_MAX_NODES - 1)))
     nodes = np.concatenate(([0.0], inner, [NUM_MEL_BINS - 1.0]))
     gains = np.random.uniform(-max_db, max_db, len(nodes)) * NEPERS_PER_DB

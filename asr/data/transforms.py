@@ -28,8 +28,8 @@ DIRECT_RATIO_RANGE_DB = (-6.0, 12.0)
 """Ratio of direct to reverberant energy of simulated rooms: from across the room to half an arm's length."""
 
 _PEAK = 0.99
-_ONSET = 0.25  # of the largest tap: the arrival of the direct sound, even if a reflection is louder
-_DIRECT = 40  # samples, 2.5 ms, that belong to the direct sound
+_ONSET = 0.25  # relative to the largest tap; finds the direct sound even if a reflection is louder
+_DIRECT = 40  # in samples, 2.5 ms: duration of the direct sound
 
 LINE_RATE = 8000
 BAND_EDGES_HZ = (200.0, 300.0, 3400.0, 3700.0)
@@ -202,7 +202,7 @@ def arrival(response: np.ndarray) -> int:
 def simulated_room(rng: np.random.Generator) -> np.ndarray:
     """A random impulse response, (num_taps,) float32 at 16 kHz."""
     room_seed, source_seed, torch_seed = (int(seed) for seed in rng.integers(2**31, size=3))
-    with torch.random.fork_rng(devices=[]):  # the generator also uses PyTorch's global state
+    with torch.random.fork_rng(devices=[]):  # the simulation also uses PyTorch's global state
         torch.manual_seed(torch_seed)
         response = FastRandomRIRGenerator(SAMPLE_RATE, room_seed=room_seed, source_seed=source_seed)(nsource=1)[0]
     # FRA-RIR's sources are up to 12 m away, most of them far beyond the critical distance.
@@ -224,7 +224,7 @@ def colored_noise(num_samples: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def stretch(recording: np.ndarray, num_samples: int, rng: np.random.Generator) -> np.ndarray:
-    """`num_samples` of a recording (any,), which is repeated, from a random position."""
+    """Repeats a recording (any,) and returns `num_samples` of it from a random position."""
     # The position does not depend on the length, which resamplers round differently.
     places = np.arange(int(rng.integers(len(recording))), len(recording) + num_samples)[:num_samples]
     return recording.take(places, mode="wrap")
@@ -232,7 +232,7 @@ def stretch(recording: np.ndarray, num_samples: int, rng: np.random.Generator) -
 
 @lru_cache(maxsize=32)
 def read_recording(path: str) -> Audio:
-    """A whole file. Raises ValueError, with its name, if it is broken or silent."""
+    """Reads a whole file. Raises ValueError with its name if it is broken or silent."""
     try:
         audio = read_audio(path, MAX_NOISE_S)
     except ValueError as error:
@@ -248,7 +248,7 @@ def read_sound(path: str) -> np.ndarray:
 
 
 def power(samples: np.ndarray) -> float:
-    """Mean square of (num_samples,); 0 if it is empty."""
+    """Mean square of (num_samples,); 0 if there are no samples."""
     return float(np.mean(np.square(samples, dtype=np.float64))) if len(samples) else 0.0
 
 

@@ -37,7 +37,7 @@ class PrepareOptions:
     num_jobs: int = 1
     noisy_copies: NoisyCopies | None = None
     telephone_copies: TelephoneCopies | None = None
-    """With noisy copies, these also have a room and noise."""
+    """If there are noisy copies, telephone copies also have a room and noise."""
 
     def __post_init__(self) -> None:
         bad = [s for s in self.speeds if not 0.5 <= s <= 2.0]
@@ -69,7 +69,9 @@ class Prepared:
 
 
 def num_ctc_frames(text: str) -> int:
-    """Minimum encoder frames for CTC to write `text` in characters: equal neighbors need a blank between them."""
+    """Minimum number of encoder frames in which CTC can output `text` by characters: repeated ones need a blank in
+    between.
+    between."""
     return len(text) + sum(a == b for a, b in pairwise(text))
 
 
@@ -116,7 +118,7 @@ def prepare_utterance(utterance: Utterance, options: PrepareOptions) -> list[Pre
         if copy.duration > options.max_duration_s:
             results.append(refusal("too long", f"{copy.duration:.2f} s", copy.id))
             continue
-        # Resamplers round the length differently; lhotse's count is that of the cut.
+        # Resamplers round the length differently; this is the length that lhotse states for the cut.
         samples = np.pad(samples[: copy.num_samples], (0, max(0, copy.num_samples - len(samples))))
         # More than 25 characters per second are impossible: the transcript belongs to another recording, and the CTC
         # loss of characters would be infinite.
@@ -146,7 +148,7 @@ def prepare_utterance(utterance: Utterance, options: PrepareOptions) -> list[Pre
 
 
 def recording_of(id: str, path: str | Path, audio: Audio) -> Recording:
-    """A file, as lhotse reads it: 16 kHz mono. audio: what `read_audio` decoded."""
+    """The recording as lhotse reads it, 16 kHz mono. audio: the result of `read_audio`."""
     from lhotse import Recording
     from lhotse.audio import AudioSource
 

@@ -67,8 +67,8 @@ class TorchEngine:
         return TorchDecoder(self._model.decoder, self._device)
 
     def seconds(self) -> float:
-        """The clock that measures the work."""
-        # On a CPU the time of all threads counts; a GPU's work shows only on the wall clock.
+        """The time that measures the work, in seconds."""
+        # On a CPU, the time of all threads counts. The work of a GPU is only visible in wall-clock time.
         return time.process_time() if self._device.type == "cpu" else time.perf_counter()
 
 

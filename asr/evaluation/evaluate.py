@@ -40,7 +40,7 @@ class Result:
 
     data: str
     chunk_ms: int | None
-    """None: the whole utterance."""
+    """None stands for the whole utterance."""
     search: str
     errors: WordErrors = field(default_factory=WordErrors)
     audio_s: float = 0.0
@@ -62,7 +62,7 @@ class Result:
         return FULL if self.chunk_ms is None else str(self.chunk_ms)
 
     def to_dict(self) -> dict[str, Any]:
-        """Numbers for the JSON report."""
+        """The numbers for the JSON report."""
         return {
             "data": self.data,
             "chunk_ms": self.chunk_ms,
@@ -183,7 +183,7 @@ def parse_searches(option: str | None, with_lm: bool) -> list[str]:
 
 
 def name_data_sets(paths: Sequence[str]) -> list[str]:
-    """Distinct names of the data sets: file names, with as many folders in front as needed."""
+    """Distinct names for the data sets: file names, with as many parent folders as needed."""
     parts = [
         (*p.parts[:-1], p.name.removesuffix(".gz").removesuffix(".jsonl")) for p in (Path(x).absolute() for x in paths)
     ]
@@ -279,7 +279,7 @@ def run(args: argparse.Namespace) -> int:
         raise ValueError(f"--num-utterances {args.num_utterances} must be at least 1")
     for path in (args.plot, args.json, args.hypotheses):
         if path is not None:
-            require_folder(path)  # fail before an hour of work, not after it
+            require_folder(path)  # fail before the work, not after it
     names = name_data_sets(args.data)
     data = [(name, _select(path, args.num_utterances)) for name, path in zip(names, args.data, strict=True)]
     engine = open_engine(args.model, args.device)
@@ -331,7 +331,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _report_left_out(refusals: Sequence[Refusal], name: str, num_utterances: int) -> None:
-    """Reports them on stderr, with the first one as an example. Raises ValueError if no utterance is left."""
+    """Reports the left-out utterances on stderr, with the first as an example. Raises ValueError if no utterance
+    remains."""
     if refusals:
         example = f"{len(refusals)} of {num_utterances} utterances of {name}: {refusals[0].id}: {refusals[0].detail}"
         if len(refusals) == num_utterances:

@@ -1,4 +1,4 @@
-"""Plots: their common style, and word error rate against latency."""
+"""Plots: the common style, and word error rate against latency."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Point = tuple[int | None, float]
 
 
 def new_axes(width: float, height: float) -> tuple[Figure, Axes]:
-    """A figure of this size in inches that needs no display, and its axes."""
+    """Returns a figure with this size in inches, which needs no display, and its axes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.colors import TABLEAU_COLORS
     from matplotlib.figure import Figure
@@ -24,7 +24,7 @@ def new_axes(width: float, height: float) -> tuple[Figure, Axes]:
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     axes.grid(alpha=0.3)
-    # Ten curves. A later one is narrower, and every second one is dashed, so that equal curves do not hide each other.
+    # Ten curve styles. Later curves are narrower and every second one is dashed, so that identical curves stay visible.
     axes.set_prop_cycle(
         color=list(TABLEAU_COLORS.values()),
         linestyle=["-", "--"] * 5,

@@ -32,7 +32,7 @@ def count_errors(references: Sequence[str], hypotheses: Sequence[str]) -> WordEr
         raise ValueError(f"{len(references)} references for {len(hypotheses)} hypotheses")
     total = WordErrors()
     empty = [h for r, h in zip(references, hypotheses, strict=True) if not r.split()]
-    total += WordErrors(insertions=sum(len(h.split()) for h in empty))  # jiwer refuses an empty reference
+    total += WordErrors(insertions=sum(len(h.split()) for h in empty))  # jiwer rejects an empty reference
     pairs = [(r, h) for r, h in zip(references, hypotheses, strict=True) if r.split()]
     if pairs:
         out = jiwer.process_words([r for r, _ in pairs], [h for _, h in pairs])
@@ -42,7 +42,7 @@ def count_errors(references: Sequence[str], hypotheses: Sequence[str]) -> WordEr
 
 
 def matched_words(reference: Sequence[str], hypothesis: Sequence[str]) -> list[tuple[int, int]]:
-    """Indices (in the reference, in the hypothesis) of the words that are equal in a minimal alignment."""
+    """Index pairs (reference, hypothesis) of the words that match in a minimal alignment."""
     if not reference or not hypothesis:
         return []
     pieces = jiwer.process_words(" ".join(reference), " ".join(hypothesis)).alignments[0]

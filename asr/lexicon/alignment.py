@@ -62,7 +62,7 @@ class Aligner:
                 chunk = [self._keys(word_ids, phone_ids, num_phones, *shape) for shape in SHAPES]
                 keys.append((part, num_phones, chunk))
                 known = np.union1d(known, np.unique(np.concatenate([k.ravel() for k in chunk])))
-        self._known = known  # keys of all pairs; pair i is known[i], and 0 is none
+        self._known = known  # keys of all pairs; pair i is known[i], and index 0 means no pair
         self._chunks = [
             _Chunk(part, num_phones, [np.searchsorted(known, k).astype(np.int32) for k in chunk])
             for part, num_phones, chunk in keys
@@ -72,7 +72,7 @@ class Aligner:
         """Probability of each pair, (num_pairs,) float64."""
         self.probs[0] = 0.0
         self.counts = np.zeros(len(known))
-        """Expected count of each pair in the entries, from the last step."""
+        """Expected count of each pair in the entries, from the last EM iteration."""
 
     def _keys(
         self,

@@ -127,7 +127,7 @@ def _train(args: argparse.Namespace) -> int:
 
 
 def split(lexicon: Lexicon, share: float) -> tuple[Lexicon, Lexicon]:
-    """Splits off `share` of the words, at least one, at random but always the same: returns the others and these."""
+    """Splits the lexicon deterministically: returns the remaining words, and `share` of the words (at least one)."""
     words = sorted(lexicon.pronunciations)
     random.Random(0).shuffle(words)
     count = max(1, round(share * len(words)))

@@ -14,7 +14,7 @@ VOICELESS = frozenset(("P", "T", "K", "F", "TH"))
 
 
 def is_english(lexicon: Lexicon) -> bool:
-    """Whether its phones are those of CMUdict."""
+    """Whether the lexicon uses the phones of CMUdict."""
     return PHONES.issuperset(lexicon.phones)
 
 

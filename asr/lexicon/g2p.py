@@ -41,7 +41,7 @@ def load_g2p(path: str | Path) -> G2p:
 
 
 def pronounce(g2p: G2p, word: str, num_best: int = 1) -> list[tuple[Pronunciation, float]]:
-    """The most likely pronunciations and their natural log-probabilities, as from `G2p.pronounce`, but with names."""
+    """The most likely pronunciations by phone names, with natural log-probabilities; see `G2p.pronounce`."""
     phones = g2p.phones
     return [(tuple(phones[i] for i in ids), log_prob) for ids, log_prob in g2p.pronounce(word, num_best)]
 

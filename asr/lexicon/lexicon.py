@@ -29,7 +29,7 @@ _STRESSED = re.compile(r"(A[AEHOWY]|E[HRY]|I[HY]|O[WY]|U[HW])[012]")  # an ARPAb
 
 
 class LexiconError(ValueError):
-    """A dictionary that cannot be read, or words without pronunciation."""
+    """A dictionary that cannot be read, or words without pronunciations."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""Pronunciations of every word of a text: from a dictionary, from the rule for possessives, otherwise from a model."""
+"""Pronounces every word of a text: with a dictionary, otherwise with the rule for possessives, otherwise with a
+model."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ LEAST_SHARE = 0.3
 
 
 def first_few(words: Sequence[str], most: int = 10) -> str:
-    """The first words, on one line."""
+    """Lists the first words on one line."""
     return " ".join(words[:most]) + (" ..." if len(words) > most else "")
 
 
@@ -47,7 +48,7 @@ class Pronouncer:
 
 
 def make(words: Iterable[str], pronouncer: Pronouncer) -> tuple[Lexicon, Counter[str], list[str]]:
-    """A lexicon of the words in upper case, counts by source, and words without pronunciation."""
+    """Returns a lexicon of the words in upper case, counts by source, and the words without pronunciation."""
     pronunciations: dict[str, tuple[Pronunciation, ...]] = {}
     sources: Counter[str] = Counter()
     missing: list[str] = []

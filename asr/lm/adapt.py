@@ -42,7 +42,7 @@ class Adapted:
     new_words: dict[str, Sequence[Pronunciation]]
     """New words, with their pronunciations; empty if the model has no phones."""
     weight: float
-    """Of the sentences in the mixture."""
+    """Weight of the sentences in the mixture."""
 
 
 def spelled(lines: Iterable[str], base: NgramLm, words: Sequence[str]) -> Sentences:
@@ -66,10 +66,10 @@ def spelled(lines: Iterable[str], base: NgramLm, words: Sequence[str]) -> Senten
 
 
 def best_weight(sentences: Sequence[Sequence[str]], base: NgramLm, order: int) -> float:
-    """The weight with which the mixture predicts each part of the sentences best, if it has only counted the others.
+    """The weight of the mixture that best predicts each part of the sentences from counts of the other parts.
 
     Expectation maximization, as for deleted interpolation (Jelinek and Mercer 1980), between LEAST_WEIGHT and
-    MOST_WEIGHT; DEFAULT_WEIGHT for fewer sentences than NUM_PARTS.
+    MOST_WEIGHT. DEFAULT_WEIGHT if there are fewer sentences than NUM_PARTS.
     """
     if len(sentences) < NUM_PARTS:
         return DEFAULT_WEIGHT
@@ -129,13 +129,13 @@ def _counted(sentences: Sequence[Sequence[str]], order: int) -> tuple[list[str],
 
 
 def _log_probs(lm: NgramLm, sentence: Sequence[str]) -> list[float]:
-    """Of its words and its end, in nats; minus infinity for unknown words."""
+    """Log-probabilities of the words and the sentence end, in nats; minus infinity for unknown words."""
     *given, end = lm.log_probs(list(sentence))
     return [value if word in lm else -np.inf for word, value in zip(sentence, given, strict=True)] + [end]
 
 
 def refusal(sentences: Sentences) -> str:
-    """Names the lines that were left out and what to do; empty if there are none."""
+    """Names the skipped lines and the remedy; empty if no line was skipped."""
     if not sentences.refused:
         return ""
     count = len(sentences.refused)

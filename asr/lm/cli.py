@@ -245,7 +245,7 @@ def _train(args: argparse.Namespace) -> tuple[list[str], list[Ngrams]]:
 
 
 def _is_spoken(word: str) -> bool:
-    """Letters and the marks on them, apostrophes, hyphens."""
+    """Whether the word has only letters with optional diacritics, apostrophes and hyphens."""
     return all(letter in "'’-" or unicodedata.category(letter)[0] in "LM" for letter in word)
 
 
@@ -266,7 +266,8 @@ def _mix(args: argparse.Namespace) -> tuple[list[str], list[Ngrams], Pronounced]
 
 
 def _kept_pronunciations(files: Sequence[bytes], words: Sequence[str]) -> Pronounced:
-    """The pronunciations of mixed files: for each word those of the first file that has it, and the first G2P model."""
+    """The pronunciations for mixed models: for each word, those of the first file that has it; and the first G2P
+    model."""
     models = [NgramLm(np.frombuffer(data, np.uint8)) for data in files]
     pronunciations = {word: next(filter(None, (lm.pronunciations(word) for lm in models)), []) for word in words}
     found = {word: [tuple(pronunciation) for pronunciation in variants] for word, variants in pronunciations.items()}

@@ -19,7 +19,7 @@ import numpy as np
 from asr.lm.packed import LOWEST_LOG10, SPECIAL_WORDS, LmError, Ngrams
 
 BOS, EOS, UNK = 0, 1, 2
-FEWEST_DISCOUNTS = (0.5, 1.0, 1.5)  # if a text is too short to estimate them
+FEWEST_DISCOUNTS = (0.5, 1.0, 1.5)  # fallback if a text is too short to estimate them
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,8 @@ class Order:
 
 @dataclass(frozen=True)
 class Model:
-    """Per order: rows, whether each is kept (bool), p(word | context), and the back-off weight after each row."""
+    """For each order: the rows, whether each is kept (bool), p(word | context), and the back-off weight after each
+    row."""
 
     orders: list[Order]
     keep: list[np.ndarray]
@@ -59,7 +60,7 @@ def sentences(paths: list[Path]) -> Iterator[list[str]]:
 def vocabulary(paths: list[Path], num_words: int) -> list[str]:
     """<s>, </s>, <unk> and the num_words most frequent words, most frequent first (ties in alphabetical order)."""
     counts = Counter(word for sentence in sentences(paths) for word in sentence)
-    for special in SPECIAL_WORDS:  # if such a word is in the text, it is unknown
+    for special in SPECIAL_WORDS:  # such a word in the text counts as unknown
         counts.pop(special, None)
     return [*SPECIAL_WORDS, *sorted(counts, key=lambda word: (-counts[word], word))[:num_words]]
 
@@ -110,13 +111,13 @@ def discount(counts: np.ndarray) -> np.ndarray:
 
 
 def estimate(orders: list[Order]) -> Model:
-    """Interpolated modified Kneser-Ney over all rows."""
+    """Estimates interpolated modified Kneser-Ney over all rows."""
     prob: list[np.ndarray] = []
     backoff: list[np.ndarray] = []
     for n, rows in enumerate(orders):
         size = len(rows.word)
         count = rows.count.copy()
-        if n + 1 < len(orders):  # below the highest order: the number of contexts of the n-gram, not its count
+        if n + 1 < len(orders):  # below the highest order, the number of contexts replaces the count
             count = np.where(rows.starts, count, np.bincount(orders[n + 1].suffix, minlength=size))
         if n == 0:
             count[BOS] = 0  # never predicted
@@ -172,7 +173,7 @@ def select(model: Model, num_bytes: float) -> list[np.ndarray]:
             keep[n - 1][model.orders[n].context[keep[n]]] = True
         return keep
 
-    low, high = -30.0, 0.0  # logarithms of thresholds that keep almost everything, and nothing
+    low, high = -30.0, 0.0  # log thresholds that keep almost everything and nothing
     for _ in range(30):
         middle = (low + high) / 2
         size = sum(size * int(k.sum()) for size, k in zip(sizes, above(np.exp(middle)), strict=True))
@@ -211,7 +212,7 @@ def perplexity(model: Model, ids: np.ndarray) -> float:
 
 
 def tables(model: Model, words: list[str]) -> tuple[list[str], list[Ngrams]]:
-    """The kept rows, as for `asr.lm.packed.pack`. words: of the ids that the model was trained with."""
+    """The kept rows in the form that `asr.lm.packed.pack` takes. words: those whose ids the model was trained on."""
     by_spelling = sorted(range(len(words)), key=lambda i: words[i].encode())
     new_id = np.empty(len(words), np.int64)
     new_id[by_spelling] = np.arange(len(words))

@@ -179,7 +179,7 @@ def pack(
     order, base = len(levels), len(words)
     heads = [MAGIC, _u32(VERSION, order, *(len(level.words) for level in levels), len(text)), text]
     sections: list[bytes] = []
-    rank = np.empty(0, np.int64)  # of each word by log-probability
+    rank = np.empty(0, np.int64)  # rank of each word by log-probability
     keys: list[npt.NDArray[np.int64]] = []  # per order: index of the prefix * base + last word, ascending
     for n, level in enumerate(levels, 1):
         beginning = level.words[:, 0] if n > 1 else np.zeros(len(level.words), np.int64)
@@ -261,7 +261,7 @@ def with_pronunciations(
 
 
 def _words(packed: bytes, lm: NgramLm) -> list[str]:
-    """The words of a file that `lm` has checked."""
+    """The words of a file; `lm` has already checked it."""
     size_at = len(MAGIC) + 4 * (2 + len(lm.num_ngrams))
     size = int(np.frombuffer(packed, "<u4", 1, size_at)[0])
     return packed[size_at + 4 : size_at + 4 + size].decode().split("\n")

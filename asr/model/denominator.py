@@ -19,8 +19,8 @@ from asr.tokenizer import BLANK_ID
 class Denominator(nn.Module):
     """A trigram of phone tokens, and the sum over all sequences under it.
 
-    Its state is the last token and the phone before it, without the word boundary: that halves the work, and the last
-    token has the boundary anyway.
+    Its state is the last token and the phone before it, ignoring the word boundary. That halves the work; the last
+    token still has its boundary.
 
     Attributes:
         arcs: (V, H, V) float32, the probability of the next token after the last token and the phone before it; 0 for
@@ -64,16 +64,16 @@ class _LogSum(torch.autograd.Function):
 def _forward_backward(log_probs: Tensor, lengths: Tensor, arcs: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:
     """The log of the sum, a scalar, and its gradient, (N, T, V).
 
-    A state is the last token v and the phone h before it, (V, N, H); `label` at a frame that writes v, `blank` at a
-    later frame that writes nothing.
+    A state is the last token v and the phone h before it, (V, N, H). `label` holds states at a frame that outputs v,
+    `blank` those at a later frame that outputs blank.
     """
     num_utterances, num_frames, num_tokens = log_probs.shape
     mask = length_mask(lengths, num_frames)
     probs = log_probs.exp() * mask[:, :, None]
-    probs[..., BLANK_ID].masked_fill_(~mask, 1.0)  # blanks after the end change nothing
+    probs[..., BLANK_ID].masked_fill_(~mask, 1.0)  # frames after the end count as certain blanks
     frames = probs.permute(1, 2, 0).unsqueeze(-1)  # (T, V, N, 1)
-    repeats = arcs.diagonal(dim1=0, dim2=2).t().unsqueeze(1)  # (V, 1, H), the same token again: only after a blank
-    phone = (torch.arange(num_tokens, device=probs.device) + 1) // 2  # of each token
+    repeats = arcs.diagonal(dim1=0, dim2=2).t().unsqueeze(1)  # (V, 1, H), the same token may repeat only after a blank
+    phone = (torch.arange(num_tokens, device=probs.device) + 1) // 2  # phone of each token
 
     label = probs.new_zeros(num_frames + 1, num_tokens, num_utterances, arcs.shape[1])
     blank = torch.zeros_like(label)

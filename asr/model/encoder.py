@@ -1,4 +1,4 @@
-"""The streaming encoder: log-mel feature frames to one vector per 40 ms. Its state is a value outside of the module.
+"""The streaming encoder: log-mel feature frames to one vector per 40 ms. Its state is kept outside the module.
 
 `forward` (whole utterances with a chunk mask) and `step` (one chunk and a cache) run the same layers and compute the
 same numbers. The exported graphs trace `step`, which is written in few large operators because these are fastest in

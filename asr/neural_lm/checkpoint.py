@@ -41,9 +41,11 @@ class NeuralLmCheckpoint:
 
     @staticmethod
     def from_onnx(path: Path) -> NeuralLmCheckpoint:
-        """The weights of a file of `asr export`, int8 ones rounded as they are, to train further from step 0.
+        """The weights of a file written by `asr export`, for further training from step 0. int8 weights keep their
+        rounded values.
+        values.
 
-        Raises CheckpointError, naming the file, where it is not one.
+        Raises CheckpointError with the name of the file if it is not a neural language model.
         """
         try:
             import onnx
@@ -58,7 +60,7 @@ class NeuralLmCheckpoint:
             weights = NeuralLm(config).state_dict()
             for name in weights:
                 whole = tensors.get(f"model.{name}")
-                if whole is None:  # a matrix in int8, transposed, with a scale for each of its columns
+                if whole is None:  # an int8 matrix, transposed, with a scale per column
                     quantized, scale = (tensors[f"model.{name}.T_{part}"].float() for part in ("quantized", "scale"))
                     whole = (quantized * scale).T
                 weights[name] = whole.float().contiguous()
@@ -68,7 +70,7 @@ class NeuralLmCheckpoint:
             checkpoint.model()
         except OSError:
             raise
-        except Exception as error:  # of protobuf, of a name that is missing, of a shape
+        except Exception as error:  # from protobuf, a missing name, or a wrong shape
             reason = str(error).splitlines()[0]
             raise CheckpointError(f"{path} is not a neural language model of asr export: {reason}") from error
         return checkpoint

@@ -73,7 +73,7 @@ class NeuralLm(nn.Module):
         self.final_norm = nn.LayerNorm(config.dim)
         for name, parameter in self.layers.named_parameters():
             if name.endswith(("attention.out.weight", "feed_forward.down.weight")):
-                # Scaled down, because the residual sums all layers.
+                # Scaled down because the residual connections sum over all layers.
                 nn.init.normal_(parameter, std=(2 * config.num_layers * parameter.shape[1]) ** -0.5)
 
     def forward(self, pieces: Tensor, depth: Tensor, mask: Tensor) -> Tensor:

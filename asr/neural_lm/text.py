@@ -1,4 +1,4 @@
-"""Text as word pieces, and rows of it to train on."""
+"""Converts text to word pieces, and cuts it into rows for training."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from asr.tokenizer import SOS_EOS_ID, Tokenizer
 PIECES_FROM = 2_000_000
 """Lines of each file for learning the pieces."""
 HELD_OUT_EVERY, HELD_OUT_LINES = 50_000, 50
-"""Period in lines: the first few lines of each are held out."""
+"""Of each HELD_OUT_EVERY lines, the first HELD_OUT_LINES are held out."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,12 @@ class Text:
 
 
 def learn_pieces(paths: Iterable[Path], num_pieces: int) -> Tokenizer:
-    """Learns WordPiece units, of which the longest fits first. They can spell every word that occurs more than once."""
+    """Learns WordPiece units, which are matched longest first. They can spell every word that occurs more than once."""
     counts: Counter[str] = Counter()
     for path in paths:
         for line in islice(lines(path), PIECES_FROM):
             counts.update(line.split())
-    # The trainer takes texts; a hundredth of each word's count is enough.
+    # The trainer takes texts, and a hundredth of each word's count is enough.
     texts = (" ".join([word] * -(-count // 100)) for word, count in sorted(counts.items()) if count > 1)
     return Tokenizer.train("wordpiece", texts, num_pieces)
 
@@ -81,7 +81,7 @@ def read(path: Path, weight: float, tokenizer: Tokenizer) -> Text:
 
 
 def rows(texts: Sequence[Text], num_rows: int, length: int, seed: tuple[int, int]) -> np.ndarray:
-    """(num_rows, length + 1) int64: parts that begin with randomly chosen utterances, texts chosen by weight."""
+    """(num_rows, length + 1) int64 excerpts that begin with randomly chosen utterances; texts are chosen by weight."""
     draw = np.random.default_rng(seed)
     weights = np.array([text.weight for text in texts])
     result = np.full((num_rows, length + 1), SOS_EOS_ID, np.int64)

@@ -29,8 +29,9 @@ COMPILED_FROM = 200
 REPORT_EVERY = 20
 """Steps between two reports, after the first ones."""
 COOLDOWN = 0.3
-"""Default: the last share of the steps, over which the rate falls linearly to zero. Before it the rate is constant, so
-that a training can go on with more steps than were planned (Hägele et al. 2024)."""
+"""Default share of the steps at the end over which the learning rate decays linearly to zero. Before, it is constant,
+so that training can be continued beyond the planned number of steps (Hägele et al. 2024).
+that training can be continued beyond the planned number of steps (Hägele et al. 2024)."""
 DEFAULTS = TrainOptions(steps=6000, rows=96, length=128, lr=2e-3, save_every=250)
 
 
@@ -73,7 +74,7 @@ def train(
             optimizer.load_state_dict(resume.optimizer)
         step, elapsed = resume.step, float(resume.summary.get("minutes", 0.0))
         pieces_before = int(resume.summary["pieces"]) - step * options.rows * options.length
-    # Compiled, a step on a CPU takes two thirds of the time, and the first one a minute more.
+    # On a CPU, a compiled step takes two thirds of the time, but the first one takes a minute longer.
     is_compiled = device.type == "cpu" and options.steps - step >= COMPILED_FROM
     loss_of = torch.compile(_Loss(model)) if is_compiled else _Loss(model)
     depth, mask = (each.to(device) for each in causal(options.length))

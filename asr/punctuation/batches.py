@@ -24,9 +24,11 @@ PAUSES = {
     PERIOD: (0.012, 0.005, 0.035, 0.068, 0.27, 0.35, 0.26),
     QUESTION: (0.012, 0.005, 0.035, 0.068, 0.27, 0.35, 0.26),
 }
-"""Shares of the classes of pauses (class 1 first: 0 is unknown) after each mark in read speech. Measured between words
-that the bundled model recognized in 100 utterances of LibriSpeech's train-clean-100, with the marks of LibriTTS: 1862
-places. Question marks, of which there were 7, use the shares of full stops."""
+"""Shares of the pause classes (from class 1; class 0 is an unknown pause) after each mark in read speech. Measured at
+1862 places between words that the bundled model recognized in 100 utterances of LibriSpeech's train-clean-100, with the
+marks of LibriTTS. There were only 7 question marks, which therefore use the shares of full stops.
+places between words that the bundled model recognized in 100 utterances of LibriSpeech's train-clean-100, with the
+marks of LibriTTS. There were only 7 question marks, which therefore use the shares of full stops."""
 
 NO_PAUSES = 0.35
 """Share of utterances with unknown pauses."""
@@ -46,7 +48,7 @@ class Batch(NamedTuple):
     pauses: npt.NDArray[np.uint8]
     """(N, T) classes"""
     segments: npt.NDArray[np.int16]
-    """(N, T) number of the utterance in its row; -1 for padding"""
+    """(N, T) index of the utterance in its row; -1 for padding"""
     marks: npt.NDArray[np.int64]
     """(N, T) NONE to QUESTION, or IGNORED"""
     cases: npt.NDArray[np.int64]
@@ -68,7 +70,7 @@ class BatchMaker:
         self._any_pause = np.array([0.3, 0.1, 0.15, 0.15, 0.15, 0.1, 0.05]).cumsum().astype(np.float32)
 
     def __call__(self, step: int, num_rows: int, num_units: int) -> Batch:
-        """num_rows rows of num_units units: words, and the units before and after utterances."""
+        """num_rows rows of num_units units, which are words and the units before and after utterances."""
         random = np.random.default_rng((self._seed, step))
         units = np.full((num_rows, num_units), self._end, np.int32)
         pauses = np.zeros((num_rows, num_units), np.uint8)
@@ -94,7 +96,9 @@ class BatchMaker:
         return Batch(self._features[units], pauses, segments, marks, cases)
 
     def _draw(self, random: np.random.Generator, room: int) -> tuple[int, int, int, int]:
-        """Words [start, stop) of an utterance of at most `room` words, its first unit, and 1 if it has an end unit."""
+        """Returns an utterance of at most `room` words: the range [start, stop), its first unit, and 1 if it has an end
+        unit.
+        unit."""
         corpus = self._corpus
         at_sentence = random.random() < AT_SENTENCE
         if at_sentence:

@@ -21,9 +21,11 @@ import numpy.typing as npt
 NONE, COMMA, PERIOD, QUESTION = range(4)
 """Marks after a word, numbered as in csrc/text/punctuation.h."""
 LOWER, CAPITALIZED, UPPER = range(3)
-"""Cases of a word, likewise. A word of mixed case (McDonald) counts as capitalized; a list has its spelling."""
+"""Cases of a word, numbered likewise. A word of mixed case (McDonald) counts as capitalized; `Corpus.mixed` has its
+spelling.
+spelling."""
 UNKNOWN_CASE = 3
-"""The case of a word that is capitalized because of its position: not trained on."""
+"""The case of a word that may be capitalized only because of its position; not trained on."""
 
 _EXCLAMATION, _SEMICOLON, _COLON, _ELLIPSIS, _DASH = range(4, 9)
 _MARKS = {",": COMMA, ".": PERIOD, "?": QUESTION, "!": _EXCLAMATION, ";": _SEMICOLON, ":": _COLON}
@@ -48,7 +50,7 @@ _MAX_WORDS = 120
 _BLOCK = 1 << 20
 
 Token = tuple[bool, tuple[tuple[str, int], ...], int]
-"""Whether a quotation begins before it, its words with their cases, and the mark after it."""
+"""Whether a quotation begins before the token, its words with their cases, and the mark after it."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,7 @@ class CorpusReader:
         return Corpus(vocabulary, words, marks, cases, np.flatnonzero(begins), np.flatnonzero(flags & _BREAK), mixed)
 
     def _mixed_forms(self, words: npt.NDArray[np.int32], size: int) -> dict[str, str]:
-        """Spellings of mixed case that are the usual spelling of their word."""
+        """The mixed-case spellings that are the usual spelling of their word."""
         total = np.bincount(words, minlength=size)
         mixed = {}
         for word, forms in self._mixed.items():
@@ -213,7 +215,7 @@ def _case(word: str) -> int:
 
 
 def _is_prose(tokens: Sequence[Token]) -> bool:
-    """Whether a line looks like a sentence of prose, by its marks and capitals."""
+    """Whether the marks and capitals of a line look like a sentence of prose."""
     if not tokens or tokens[-1][2] == NONE:
         return False
     num_words = num_upper = odd = 0
@@ -237,7 +239,7 @@ def _labels(
     vocabulary: list[str],
     mixed: dict[str, str],
 ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8]]:
-    """The marks that are written, and the cases that words have regardless of position."""
+    """The marks to output, and the cases that words have regardless of their position."""
     following = np.append(cases[1:], LOWER)
     followed_small = (following == LOWER) & np.append((flags[1:] & _LINE) == 0, False)
     out = marks.copy()
@@ -293,10 +295,10 @@ def read(
 
 
 def _lines(path: Path, max_words: int, part: tuple[float, float]) -> Iterator[str | None]:
-    """Lines of a file; None where some are skipped, so that the lines read are spread over the file."""
+    """The lines of a file, with None for skipped lines, so that the lines read are spread over the file."""
     low, high = (round(share * path.stat().st_size) for share in part)
     num_blocks = max(1, (high - low) // _BLOCK)
-    wanted = min(num_blocks, max_words * 7 // _BLOCK + 1)  # 5.7 bytes per word, and skipped lines
+    wanted = min(num_blocks, max_words * 7 // _BLOCK + 1)  # 5.7 bytes per word, plus skipped lines
     with open(path, "rb") as file:
         for i in range(wanted):
             start = low + i * num_blocks // wanted * _BLOCK

@@ -51,7 +51,7 @@ class Scores:
     num_words: int = 0
     marks: dict[str, F1] = field(default_factory=lambda: {name: F1() for name in (*MARKS.values(), "all marks")})
     capitals: F1 = field(default_factory=F1)
-    """Scores of shown capitals; words of unknown case are skipped."""
+    """Scores of the capitals shown; words of unknown case are skipped."""
     num_mark_errors: int = 0
     num_marks: int = 0
     """Words with a mark in the reference or in the answer."""
@@ -89,13 +89,13 @@ class Labels:
 
 
 def evaluate(model: PunctuationNetwork, corpus: Corpus, max_words: int = 1 << 40) -> Scores:
-    """Scores over running text without an end between sentences; pauses are unknown."""
+    """Scores over running text without marking sentence ends; pauses are unknown."""
     scores = Scores()
     at_starts = np.zeros(len(corpus), bool)
     at_starts[corpus.starts] = True
     for part, answer in _answers(model, corpus):
         marks, cases = corpus.marks[part].astype(np.int64), corpus.cases[part].astype(np.int64)
-        # At the beginning of a sentence any word is capitalized.
+        # Any word is capitalized at the beginning of a sentence.
         cases = np.where((cases == UNKNOWN_CASE) & at_starts[part], CAPITALIZED, cases)
         words = [corpus.vocabulary[i] for i in corpus.words[part]]
         scores.add(shown(answer, words), Labels(marks, cases))
@@ -105,9 +105,9 @@ def evaluate(model: PunctuationNetwork, corpus: Corpus, max_words: int = 1 << 40
 
 
 def tune(model: PunctuationNetwork, corpora: Sequence[Corpus]) -> float:
-    """The offset of the logit of no mark that gives the best mean F1 of all marks over the corpora.
+    """The offset for the logit of "no mark" with the best F1 averaged over all marks and corpora.
 
-    The most likely answer misses more marks than it adds, because most words have none.
+    The most likely answer misses more marks than it adds, because most words have no mark.
     """
     f1 = np.zeros(len(NONE_OFFSETS))
     for corpus in corpora:
@@ -123,7 +123,7 @@ def tune(model: PunctuationNetwork, corpora: Sequence[Corpus]) -> float:
 
 
 NONE_OFFSETS = (0.0, 0.15, 0.3, 0.45, 0.6)
-"""Text without pauses would use up to 1.05; with known pauses, more than 0.6 only adds wrong commas."""
+"""Text without pauses would select up to 1.05; with known pauses, more than 0.6 only adds wrong commas."""
 
 
 def read_iwslt(path: Path) -> Corpus:
@@ -182,7 +182,7 @@ def answer_running(model: PunctuationNetwork, words: Sequence[str]) -> Answer:
     marks, cases = [], []
     for start in range(0, len(words), WINDOW):
         stop = min(start + WINDOW, len(words))
-        # One more word before, for the unit before the first word.
+        # One more word before the context, because the unit before the first word takes its place.
         first = max(0, start - model.left_context - 1)
         last = min(stop + model.look_ahead, len(words))
         answer = model.answer(words[first:last], continues=None if first else False, complete=last == len(words))

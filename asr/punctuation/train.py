@@ -116,7 +116,7 @@ def train(
             checkpoint().save(path)
             raise
     saved = checkpoint()
-    saved.save(path)  # the training must not be lost if `tune` is interrupted
+    saved.save(path)  # saved first, in case `tune` is interrupted
     if held_out:
         saved.none_offset = tune(saved.model(), [text for _, text in held_out])
     saved.save(path)
@@ -125,7 +125,7 @@ def train(
 
 
 def batch_loss(model: Punctuator, batch: Batch) -> Tensor:
-    """Cross entropy of marks plus the weighted one of cases."""
+    """Cross-entropy of the marks plus the weighted cross-entropy of the cases."""
     with autocast(precision_on(CPU, "bf16"), CPU):
         marks, cases = model(
             torch.from_numpy(batch.features).long(),

@@ -26,7 +26,7 @@ def align_tokens(log_probs: npt.NDArray[np.float32], ids: Sequence[int]) -> Hypo
     emitted = log_probs[:, states].astype(np.float64)
     best = np.full(len(states), -np.inf)
     best[:2] = emitted[0, :2]
-    steps = np.zeros(emitted.shape, np.int64)  # number of states that the best path to each has just advanced
+    steps = np.zeros(emitted.shape, np.int64)  # how many states the best path to each state has just advanced
     for frame in range(1, len(emitted)):
         entered = np.stack(
             [best, np.append(-np.inf, best[:-1]), np.where(skips, np.append([-np.inf] * 2, best)[:-2], -np.inf)]

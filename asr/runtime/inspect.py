@@ -115,7 +115,7 @@ def _nodes(signature: Signature) -> dict[str, Any]:
 
 
 def summary(model: OnnxModel) -> str:
-    """The contents of the file for people, in a few lines."""
+    """The contents of the file as a few lines for users."""
     meta = model.metadata
     size = model.path.stat().st_size / 1e6
     kept, more = (_num_state_bytes(meta, meta.default_left_context + number) for number in (0, 1))
@@ -150,12 +150,12 @@ def summary(model: OnnxModel) -> str:
 
 
 def _training(meta: ModelMetadata) -> dict[str, Any]:
-    """The summary of the training. Older files of models with phones have the phone error rates under "wer"."""
+    """The summary of the training. In older files, models with phones have their phone error rates under "wer"."""
     return {"phone_error_rate" if name == "wer" and meta.phones else name: x for name, x in meta.training.items()}
 
 
 def _num_state_bytes(metadata: ModelMetadata, left_context: int) -> int:
-    """Bytes of the states of one stream."""
+    """Size of the states of one stream in bytes."""
     states = metadata.state_tensors
     return sum(math.prod(state.shape(1, left_context)) * np.dtype(state.dtype).itemsize for state in states)
 

@@ -21,7 +21,7 @@ JOINT_BEAM_SIZE = 8
 JOINT_BEAM_THRESHOLD = 8.0
 """A hypothesis is dropped if it is this many nats below the best of its length."""
 MIN_LOG_PROB = -200.0
-"""Floor of a token's log-probability in a frame: below it, sums over frames would lose their precision."""
+"""Minimum log-probability of a token in a frame; below it, sums over frames would lose precision."""
 
 FloatArray = npt.NDArray[np.float32]
 DoubleArray = npt.NDArray[np.float64]
@@ -84,7 +84,7 @@ def joint_search(
         ]
         finished = sorted(finished, key=lambda sentence: -sentence.score)[:beam_size]
         prefix = ctc.extensions(state, tokens[:, -1])
-        fits = np.isfinite(prefix)  # false for more tokens than frames
+        fits = np.isfinite(prefix)  # false if there are more tokens than frames
         total = np.where(fits, (1 - ctc_weight) * decoder_score + ctc_weight * np.where(fits, prefix, 0.0), -np.inf)
         total[:, [BLANK_ID, UNK_ID, SOS_EOS_ID]] = -np.inf
         best = np.argsort(-total, axis=None, kind="stable")[:beam_size]
@@ -102,7 +102,8 @@ def _is_over(finished: Sequence[DecodedTokens], best: float, ctc_weight: float, 
     """Whether no longer sentence can win: `best` is the score of the best hypothesis of `length` + 1 tokens."""
     if not finished:
         return False
-    # More tokens only lower a score. With the decoder alone they may raise the mean: assume a certain end.
+    # More tokens only lower a score. With the decoder alone, they may raise the mean, so the best case is a certain
+    # end.
     return finished[0].score >= (best if ctc_weight else best / (length + 2))
 
 

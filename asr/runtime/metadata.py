@@ -47,13 +47,14 @@ SINCE = {
     "num_decoder_layers": 3,
     **dict.fromkeys(("states", "language", "decoder_units", *CALIBRATION), 4),
 }
-"""Format version that introduced each key. Older files have no phones, a decoder without steps, three states of known
+"""Format version that introduced each key. Older files have no phones, a decoder without steps, three states with fixed
+names, and the calibration of the bundled models. Their language is guessed from their tokens.
 names, and the calibration of the bundled models. Their language is guessed from their tokens."""
 QUANTIZATIONS = ("none", "int8")
 DECODER_UNITS = ("tokens",)
 
 EXPORT_AGAIN = "get the file again, or write it again with `asr export`"
-"""What to do with a file that cannot be used."""
+"""The remedy for a file that cannot be used."""
 
 
 class MetadataError(ValueError):
@@ -66,7 +67,7 @@ def _calibration(key: str) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class ModelMetadata:
-    """Everything that a runtime must know besides the graph; sizes are in encoder frames of 40 ms."""
+    """All that a runtime must know besides the graph. Sizes are in encoder frames of 40 ms."""
 
     tokens: tuple[str, ...]
     """Spelling of every token id: 0 is the CTC blank; "▁" marks the beginning of a word (see asr.text)."""
@@ -88,8 +89,9 @@ class ModelMetadata:
     quantization: str = "none"
     """none | int8"""
     batch_invariant: bool = True
-    """Whether a stream's numbers do not depend on its batch. Without the key: true unless quantized, because
-    activations once had one scale for the whole batch."""
+    """Whether the numbers of a stream do not depend on its batch. Files without this key: true unless quantized,
+    because quantized activations used to share one scale per batch.
+    quantized activations used to share one scale per batch."""
     license: str = ""
     """SPDX identifier of the weights' license; empty if not stated."""
     language: str = ""
@@ -100,7 +102,7 @@ class ModelMetadata:
     confidence_without_lm: tuple[float, ...] = _calibration("confidence_without_lm")
     confidence_with_phones: tuple[float, ...] = _calibration("confidence_with_phones")
     confidence_with_posteriors: tuple[float, ...] = _calibration("confidence_with_posteriors")
-    """bias, least, mean, posterior: the latter is the factor of the log odds of the word's posterior."""
+    """bias, least, mean, posterior; the last is the factor of the log odds of the word's posterior."""
     endpoint_with_punctuation: tuple[float, ...] = _calibration("endpoint_with_punctuation")
     """base_s, per_nat_s, per_log_odds_s, few_words_s, per_pause: the silence that ends an utterance."""
     endpoint_without_punctuation: tuple[float, ...] = _calibration("endpoint_without_punctuation")
@@ -119,7 +121,9 @@ class ModelMetadata:
     decoder_units: str = "tokens"
     """Units that the decoder scores: the model's `tokens`."""
     num_decoder_layers: int = 0
-    """Layers of the decoder, the second axis of its cache; 0 without steps (before version 3) or without decoder."""
+    """Layers of the decoder, the second axis of its cache; 0 for a decoder without steps (before version 3) and without
+    decoder.
+    decoder."""
 
     # The front end and the strides, as defined in asr.features.
     sample_rate: int = SAMPLE_RATE

@@ -42,7 +42,7 @@ class NeuralLmFile:
 
     def log_probs(self, *tree: npt.NDArray[np.generic]) -> npt.NDArray[np.float32]:
         """tree: pieces, parents, depths and ends of the nodes, (T,) int64 each, see csrc/search/neural_lm.h."""
-        # Without an arena, a long utterance's buffers leave gaps of tens of megabytes in the process's heap.
+        # Without an arena, because the buffers of a long utterance would leave gaps of tens of megabytes in the heap.
         inputs = dict(zip(NEURAL_LM_INPUTS, tree, strict=True))
         (scores,) = run(self._session, NEURAL_LM_OUTPUTS, inputs, self._name, shrink=True)
         if scores.shape != tree[0].shape:

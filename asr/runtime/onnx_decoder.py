@@ -62,7 +62,7 @@ class OnnxDecoder:
     """An open decoder graph. Immutable; any number of threads may call it at once."""
 
     def __init__(self, session: Any, name: str, metadata: ModelMetadata) -> None:
-        """session: of ONNX Runtime, checked. name: used in error messages."""
+        """session: a checked ONNX Runtime session. name: for error messages."""
         self._session = session
         self._name = name
         self._metadata = metadata

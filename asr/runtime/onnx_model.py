@@ -176,7 +176,7 @@ class OnnxModel:
         return tuple(np.concatenate(arrays, state.batch_axis) for state, arrays in each_state)
 
     def split(self, cache: Cache) -> list[Cache]:
-        """The streams of a batch, each in its own memory, so that it does not keep that of the others."""
+        """Splits a batch into streams. Each is copied, so that it does not keep the memory of the others alive."""
         axes = [state.batch_axis for state in self._states]
         batch_size = cache[0].shape[axes[0]]
         if batch_size == 1:
@@ -232,7 +232,7 @@ class OnnxModel:
                 if not self.has_decoder:
                     raise ModelError(f"{self.path} has no decoder for rescoring: use search beam")
                 data, name = self.metadata.decoder_onnx, f"the decoder in {self.path}"
-                read_properties(data, name)  # rejects files that may harm ONNX Runtime
+                read_properties(data, name)  # rejects files that could harm ONNX Runtime
                 session = self._new_session(data, name, arena=self.provider != "cpu")
                 check_signature(session, name, decoder_signature(self.metadata))
                 self._decoder = OnnxDecoder(session, name, self.metadata)

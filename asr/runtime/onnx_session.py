@@ -17,8 +17,8 @@ from asr.text import printable
 
 PROVIDERS: dict[str, tuple[str, dict[str, str]]] = {
     "cpu": ("CPUExecutionProvider", {}),
-    # Batch sizes vary: cuDNN must not try all its algorithms for each. Rounding to TensorFloat-32 would make a stream's
-    # numbers depend on its batch.
+    # Batch sizes vary, so cuDNN must not benchmark all its algorithms for each. With TensorFloat-32, a stream's numbers
+    # would depend on its batch.
     "cuda": ("CUDAExecutionProvider", {"cudnn_conv_algo_search": "HEURISTIC", "use_tf32": "0"}),
 }
 
@@ -54,26 +54,28 @@ def open_session(data: bytes, name: str, provider: str, num_threads: int, arena:
     if wanted not in onnxruntime.get_available_providers():
         raise ModelError(f"this ONNX Runtime has no {wanted}: {INSTALL}, or use provider cpu")
     if provider == "cuda":
-        # The loader does not find CUDA from pip. Messages are dropped; an error is raised below.
+        # The loader does not find CUDA from pip by itself. Its messages are dropped, because a failure raises an error
+        # below.
         with redirect_stdout(StringIO()):
             getattr(onnxruntime, "preload_dlls", lambda: None)()  # since 1.21
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = num_threads
     options.inter_op_num_threads = 1
     options.log_severity_level = 4  # errors are raised, not printed
-    # It would allocate a block per run, as long as the utterance: blocks of many sizes leave gaps, 10 MB in an hour.
+    # Memory patterns would allocate one block per run, as long as the utterance: many sizes leave gaps, 10 MB in an
+    # hour.
     options.enable_mem_pattern = False
     options.enable_cpu_mem_arena = arena
-    # Threads that wait for the next chunk must sleep, otherwise a live process keeps its cores busy.
+    # Threads that wait for the next chunk must sleep, or a live process keeps its cores busy.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")
     options.add_session_config_entry("session.load_model_format", "ONNX")  # the file was checked as ONNX
     try:
-        # The fallback of InferenceSession prints, and opens a damaged file twice.
+        # Disabled because the fallback of InferenceSession prints, and opens a damaged file twice.
         session = onnxruntime.InferenceSession(data, options, providers=[(wanted, settings)], enable_fallback=0)
         _ = [node.name for node in (*session.get_inputs(), *session.get_outputs())]  # fails for invalid UTF-8
-        session._model_bytes = None  # kept only for opening it again with other providers
-    except Exception as error:  # ONNX Runtime raises its own kinds, RuntimeError, and more on odd bytes
+        session._model_bytes = None  # needed only to open it again with other providers
+    except Exception as error:  # ONNX Runtime raises its own types, RuntimeError and others
         raise _failure(f"{name} is damaged", error) from error
     if wanted not in session.get_providers():  # ONNX Runtime silently falls back to the CPU
         raise ModelError(
@@ -134,7 +136,7 @@ def cannot_run(name: str, error: Exception) -> ModelError:
 
 
 def _failure(what: str, error: Exception) -> ModelError:
-    """The error of a failed run: a GPU failure, which can happen with any file, or else a damaged file."""
+    """The error for a failed run: a GPU failure, which can happen with any file, or otherwise a damaged file."""
     gpu = re.search(r"\b(CUDA|CUDNN|CUBLAS) failure -?\d+: [^;]*", str(error))
     if gpu:
         return ModelError(f"the GPU cannot be used: {printable(gpu[0].strip())}; see nvidia-smi, or use provider cpu")
@@ -143,6 +145,6 @@ def _failure(what: str, error: Exception) -> ModelError:
 
 def _reason(error: Exception) -> str:
     first = (str(error).splitlines() or [type(error).__name__])[0]
-    # Removes the kind, and the source line with its function: "[ONNXRuntimeError] : 1 : FAIL : /a/b.cc:256 f(int) ".
+    # Removes the kind of error and the source location: "[ONNXRuntimeError] : 1 : FAIL : /a/b.cc:256 f(int) ".
     first = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : (/\S+\.(cc|h):\d+ .*?\) (?=\S))?", "", first)
     return f"{printable(first):.200}"

@@ -45,7 +45,7 @@ class PunctuationNetwork:
 
     look_ahead: int
     left_context: int
-    """Words after and before a word that its answer depends on."""
+    """Numbers of words after and before a word on which its answer depends."""
 
     def answer_units(self, units: PunctuationUnits) -> Answer:
         """The probabilities of marks and cases for all units, including those around the words."""

@@ -41,7 +41,7 @@ Score = Callable[[list[list[int]]], npt.NDArray[np.float32]]
 """Decoder scores (N,) of N token sequences for the current utterance."""
 
 _UNSPOKEN_IDS = (BLANK_ID, UNK_ID, SOS_EOS_ID)
-"""Not part of text; training refuses text with `<unk>`, so only a barely trained model writes it."""
+"""Not part of text. Training rejects text with `<unk>`, so only a barely trained model outputs it."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def decode(
     if score is None:
         raise ValueError("search rescore needs a model with a decoder; use search beam")
     hypotheses = search.hypotheses(NUM_RESCORED, finished=True)
-    if len(hypotheses) == 1 or not hypotheses[0].tokens:  # nothing to choose, or silence
+    if len(hypotheses) == 1 or not hypotheses[0].tokens:  # no choice, or silence
         return hypotheses[0]
     return hypotheses[rescore(hypotheses, score([h.tokens for h in hypotheses]), ctc_weight)]
 

@@ -142,10 +142,10 @@ def read_values(path: str | Path, device: str = "cpu") -> Any:
 
 
 def kind_of(path: Path) -> str | None:
-    """The kind of a checkpoint that is not of a recognizer; None for anything else."""
+    """The kind of a checkpoint that is not from a recognizer; None for anything else."""
     try:
         values = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except Exception:  # errors of the file are reported by its own reader
+    except Exception:  # the reader of this kind reports errors of the file
         return None
     return values.get("kind") if isinstance(values, dict) else None
 
@@ -232,7 +232,7 @@ def check_shape(trained: Config, config: Config, source: str) -> None:
         for field in dataclasses.fields(ours)
         if field.name not in ("dropout", "vocab_size", "phones")
         and getattr(ours, field.name) != getattr(theirs, field.name)
-        and not (field.name == "running_mean" and ours.running_mean)  # starts at zero if there was none
+        and not (field.name == "running_mean" and ours.running_mean)  # a missing running mean starts at zero
     ]
     if differing:
         raise CheckpointError(f"the weights of {source} do not fit this configuration: {'; '.join(differing)}")

@@ -1,4 +1,4 @@
-"""`asr train`: its arguments. PyTorch is imported once they are right, because that takes seconds."""
+"""The arguments of `asr train`. PyTorch is imported after they have been checked, because that takes seconds."""
 
 from __future__ import annotations
 

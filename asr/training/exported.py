@@ -1,4 +1,4 @@
-"""Trained weights from an exported float32 model, which has each of them to the bit."""
+"""Trained weights from an exported float32 model, which contains them without loss."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def check_letters(tokenizer: Tokenizer, texts: Iterable[str]) -> None:
 
 
 def normalizer_of(tokenizer: Tokenizer) -> TextNormalizer:
-    """Writes transcripts in the letters of a model, and refuses those with others."""
+    """A normalizer that writes transcripts in the letters of a model and rejects those with other letters."""
     letters = set("".join(tokenizer.tokens[len(SPECIAL_TOKENS) :])) - {WORD_BOUNDARY}
     text = "".join(sorted(letters))
     case = "upper" if text == text.upper() else "lower" if text == text.lower() else "keep"
@@ -55,7 +55,7 @@ def normalizer_of(tokenizer: Tokenizer) -> TextNormalizer:
 
 
 def absent_letters(tokenizer: Tokenizer) -> str:
-    """Letters of an alphabet of which the units have most, or "": new units have those of the transcripts."""
+    """The letters that the units lack of an alphabet of which they have most, or "" if they have most of none."""
     for alphabet in (ascii_uppercase, ascii_lowercase):
         absent = tokenizer.unknown_letters([alphabet])
         if len(absent) < len(alphabet) / 2:
@@ -68,7 +68,7 @@ def load_phones(lexicon: str, texts: Sequence[str], phones: Sequence[str] = ()) 
 
     phones: those of the model to start from, if any. Raises ValueError with the words of `texts` that lack one.
     """
-    if lexicon == "bundled":  # all its phones, so that the language model fits a model of few words, too
+    if lexicon == "bundled":  # all of its phones, so that the language model also fits a model trained on few words
         lm = load_lm("bundled")
         tokenizer = PhoneTokenizer(lm_lexicon(lm, texts), phones or lm.phones)
     else:

@@ -44,7 +44,7 @@ def build_optimizer(model: nn.Module, config: OptimConfig) -> AdamW:
     }
     if not inner:
         return AdamW(groups, **options)
-    stacked = ("qkv.weight", "key_value.weight")  # several projections in one matrix, orthogonalized separately
+    stacked = ("qkv.weight", "key_value.weight")  # stacked projections, orthogonalized separately
     for split in (False, True):
         members = [p for name, p in inner.items() if name.endswith(stacked) == split]
         groups.append({"params": members, "orthogonal": True, "split": split})
@@ -78,7 +78,7 @@ class Muon(AdamW):
         for parameter in group["params"]:
             if parameter.grad is not None:
                 by_shape.setdefault(parameter.shape, []).append(parameter)
-        # Like AdamW's fused kernel: a step marked on the device changes nothing.
+        # As in AdamW's fused kernel, a step that is marked on the device changes nothing.
         keep = 1.0 - getattr(self, "found_inf", group["params"][0].new_zeros(()))
         for (rows, columns), parameters in by_shape.items():
             gradient = torch.stack([p.grad for p in parameters if p.grad is not None])

@@ -27,7 +27,7 @@ FORMAT_VERSION = 1
 HEADER = "asr_stream"
 """The metadata entry with the header as JSON."""
 ERROR_RATES = ("wer", "phone_error_rate")
-"""Keys of the last error rates in the summary of a training: of words; of phones, if the model has phones."""
+"""Keys of the last error rates in the summary of a training: word errors, or phone errors if the model has phones."""
 
 
 class CheckpointError(ValueError):
@@ -75,7 +75,7 @@ class Pretrained:
             "license": self.license,
         }
         header["checksum"] = _checksum(header, stored)
-        data = save(stored, {HEADER: json.dumps(header)})  # one entry: several have no fixed order
+        data = save(stored, {HEADER: json.dumps(header)})  # a single entry, because the order of several is not fixed
         with replacing(path, durable=True) as part:
             part.write_bytes(data)
 
@@ -143,7 +143,7 @@ def with_new_units(pretrained: Pretrained, letters: Iterable[str]) -> Pretrained
     tokenizer = Tokenizer("char", (*tokenizer.tokens, *letters))
     weights = AsrModel(with_vocab(pretrained.config.model, tokenizer.vocab_size)).state_dict()
     for name, value in pretrained.weights.items():
-        weights[name][tuple(map(slice, value.shape))] = value  # known units come first
+        weights[name][tuple(map(slice, value.shape))] = value  # existing units come first
     return replace(pretrained, tokenizer=tokenizer, weights=weights)
 
 

@@ -56,7 +56,7 @@ class TrainingProgress:
         self._audio_s = 0.0
         self._started = time.monotonic()
         self._max_steps = max_steps
-        self._first: tuple[int, float] | None = None  # a step and when it ended; before it, workers start
+        self._first: tuple[int, float] | None = None  # a step and its end; earlier ones include the workers' start
         self._status = STARTING
         if visible:
             self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
@@ -142,7 +142,7 @@ class TrainingProgress:
 
     def validated(self, step: int, rates: dict[str, float], took_s: float, unit: str) -> None:
         """Reports the error rates of a validation, keyed by latency. unit: "WER", or "PER" for phones."""
-        self._started += took_s  # not part of the training speed
+        self._started += took_s  # excluded from the training speed
         if not self._visible:
             return
         self._console.print(f"step {step}: {unit} " + ", ".join(f"{name} {rate:.1%}" for name, rate in rates.items()))

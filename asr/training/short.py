@@ -59,7 +59,7 @@ class TrainBar:
             disable=not console.is_terminal,
         )
         self._task = self._bar.add_task("train", total=1.0, step=0, loss="", speed="")
-        self._bar.tasks[self._task].completed = share  # not `update`, which would count it as speed
+        self._bar.tasks[self._task].completed = share  # `update` would count it as speed
 
     def __enter__(self) -> TrainBar:
         self._bar.start()

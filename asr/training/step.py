@@ -65,9 +65,10 @@ class Learner:
             self.losses = DistributedDataParallel(self.losses, broadcast_buffers=False)
 
     def __call__(self, batches: Sequence[Batch], step: int, lr: float | None = None) -> tuple[StepStats, float]:
-        """Takes step number `step`, from 1. Returns its measurements, on the device, and the learning rate.
+        """Takes step number `step`, counted from 1. Returns its measurements, on the device, and the learning rate.
 
-        lr: the rate; by default that of the schedule of `config`. A step with a non-finite gradient changes no weight.
+        lr: the learning rate; by default that of the schedule in `config`. A step with a non-finite gradient changes no
+        weight.
         """
         config = self.config
         chunks = [draw_chunk(config.chunk, f"{config.train.seed} {step} {view}") for view in range(num_views(config))]
@@ -82,7 +83,7 @@ class Learner:
             with self._gradients_stay_here() if number < len(batches) else nullcontext():
                 with autocast(self.precision, self.device):
                     losses = self.losses(batch, chunks, num_tokens)
-                readable = batch.seconds > 0  # otherwise the pass only keeps the processes synchronized
+                readable = batch.seconds > 0  # if not, the pass only keeps the processes synchronized
                 (losses.total * readable).backward()
             sums.append(torch.stack(losses).detach() * readable)
         grad_norm = nn.utils.clip_grad_norm_(self.model.parameters(), config.optim.max_grad_norm)
@@ -97,5 +98,5 @@ class Learner:
         return StepStats(Losses(*torch.stack(sums).sum(0).unbind()), grad_norm), lr
 
     def _gradients_stay_here(self) -> AbstractContextManager[Any]:
-        """Context in which data-parallel training accumulates gradients without exchanging them."""
+        """Context in which data-parallel training accumulates gradients without synchronizing them."""
         return self.losses.no_sync() if isinstance(self.losses, DistributedDataParallel) else nullcontext()

@@ -90,7 +90,7 @@ class Trainer:
         transcripts = (*self._texts(), *(cut.supervisions[0].text for cut in self.valid_cuts))
         phones = start.phones if start else ()
         lexicon = config.data.lexicon
-        if lexicon == "bundled" and start and not phones:  # too little fine-tuning data to train a new phone head
+        if lexicon == "bundled" and start and not phones:  # too little data to train a new phone head
             self.print("the weights to start from have no phone head: the model continues without phones")
             lexicon = ""
         elif phones and not lexicon:
@@ -200,7 +200,7 @@ class Trainer:
         self.history.append({"step": self.step, "audio_hours": self.audio_hours, "wer": rates})
         unit = "PER" if self.phone_tokenizer else "WER"
         progress.validated(self.step, rates, time.monotonic() - started, unit)
-        judged = 0 if self.config.chunk.full_probability == 1 else 1  # chunks say nothing before they are trained
+        judged = 0 if self.config.chunk.full_probability == 1 else 1  # chunks must be trained first
         past = [h["wer"][VALIDATION_CHUNKS[judged][0]] for h in self.history]
         best = past.index(min(past))
         if best == len(past) - 1 and self.rank == 0:
@@ -237,7 +237,7 @@ class Trainer:
         chosen = [{k: v for k, v in group.items() if k != "params"} for group in self.optimizer.param_groups]
         self.optimizer.load_state_dict(state["optimizer"])
         for group, values in zip(self.optimizer.param_groups, chosen, strict=True):
-            group.update(values)  # of this configuration, as weight decay
+            group.update(values)  # values of this configuration, such as weight decay
         self.step, self.audio_hours, self.history = state["step"], state["audio_hours"], state["history"]
         self.position = Position(state["epoch"], state["batch"])
         self.print(f"resuming at step {self.step}, {self.audio_hours:.1f} hours of audio seen")
@@ -249,7 +249,7 @@ class Trainer:
                 f"{self.folder} has a training run (step {found[-1].stem.split('-')[1]}): "
                 "add --resume to continue, or choose another train.output"
             )
-        if resume and not found:  # not refused: scripts give --resume for the first run too
+        if resume and not found:  # allowed, because scripts also pass --resume to the first run
             self.print(f"no checkpoint in {self.folder}: training starts from the beginning")
         return Checkpoint.load(found[-1]) if found else None
 
@@ -274,7 +274,7 @@ class Trainer:
             self._num_unreadable += len(batch.unreadable)
             self._num_seen += len(batch.unreadable) + len(batch.num_frames) // self.num_views
             for refusal in batch.unreadable:
-                if refusal.id not in self._unreadable:  # each recurs in every epoch
+                if refusal.id not in self._unreadable:  # each one recurs in every epoch
                     self._unreadable.add(refusal.id)
                     self.console.print(*left_out([refusal]), markup=False, soft_wrap=True)
         if self._num_unreadable > max(MAX_UNREADABLE[0], MAX_UNREADABLE[1] * self._num_seen):
@@ -347,7 +347,7 @@ def train(config: Config, resume: bool, console: Console) -> int:
             )
         else:
             trainer.print(f"interrupted at step {trainer.step}, saved; continue with the same command and --resume")
-        # For a script that goes on only after success; torchrun would start the processes again.
+        # For scripts that continue only after success. torchrun would restart the processes after another status.
         return 0 if is_complete or dist.is_initialized() else 130
     finally:
         if dist.is_initialized():

@@ -31,7 +31,7 @@ examples:
   asr train-gpu train.tsv more.tsv*0.7 --minutes 60 --lexicon lexicon.txt -o new.safetensors
 """
 NUM_NAMED = 3
-"""Recordings named for each reason to leave some out."""
+"""Maximum number of recordings named per reason for leaving some out."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

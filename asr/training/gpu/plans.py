@@ -22,23 +22,24 @@ JOINED_SHARE = 0.07
 """Share of rows with two or three utterances."""
 PAUSES_S = (0.1, 1.0)
 MARGIN_SHARE, MARGINS_S = 0.55, (0.1, 1.5)
-"""Rows with noise before the words and after them."""
+"""Share of rows with noise before and after the words, and the range of its length in seconds."""
 OFFSET_S = 0.64
-"""Half of the others begin with up to a chunk of noise, so that words lie anywhere relative to the chunks."""
+"""Half of the other rows begin with up to one chunk of noise, so that words have any position relative to the
+chunks."""
 SILENCE_SHARE, MAX_SILENCE_S = 0.05, 5.0
-"""Rows with a long silence before the words or after them."""
+"""Share of rows with a long silence before or after the words, and its maximum length in seconds."""
 ALONE_SHARE, ALONE_S, ALONE_DB = 0.03, (1.5, 12.0), (-60.0, -20.0)
-"""Noise alone: rows of it per row with words, seconds, power relative to full scale."""
+"""Noise alone: number of rows per row with words, length in seconds, and power relative to full scale."""
 ROOM_SHARE, ROOM_SNR_DB = (0.38, 0.46), (4.0, 25.0)
 LINE_SHARE, LINE_DB = 0.07, (-35.0, -15.0)
-"""Rows through a telephone line, and the power of the speech on it."""
+"""Share of rows through a telephone line, and the power of the speech on it."""
 COLORED_SHARE = 0.25
-"""Share of synthesized noise, where there is recorded noise too."""
+"""Share of synthesized noise if there is also recorded noise."""
 MAX_FRAMES = 2560
-"""Of a row."""
+"""Maximum feature frames of a row."""
 MAX_ROWS = 320
-"""Of a batch: a larger one of short utterances has more tokens than others."""
-# Few lengths of rows: memory and Fourier transforms are used again. Each is a multiple of 32 frames.
+"""Maximum rows of a batch: with more, a batch of short utterances would have more tokens than others."""
+# Few different row lengths, so that memory and FFT plans are reused. Each is a multiple of 32 frames.
 _LENGTHS = np.unique(np.ceil(160 * 1.07 ** np.arange(42) / 32) * 32).astype(np.int64).clip(max=MAX_FRAMES)
 
 NOTHING, WITH_SPEECH, ALONE = range(3)
@@ -63,7 +64,7 @@ class Plan(NamedTuple):
     num_rooms: int
     num_lines: int
     seed: int
-    """Of dropout."""
+    """Random seed of dropout."""
     num_frames: Tensor
     """(N,) int64 feature frames without padding"""
     segments: Tensor
@@ -80,7 +81,7 @@ class Plan(NamedTuple):
     kind: Tensor
     """(N,) int64: NOTHING, WITH_SPEECH or ALONE"""
     noise_db: Tensor
-    """(N,) float32: signal-to-noise ratio, of noise alone its power relative to full scale"""
+    """(N,) float32: signal-to-noise ratio; for noise alone, its power relative to full scale"""
     line_db: Tensor
     """(N,) float32 power on the telephone line"""
     line_law: Tensor
@@ -88,7 +89,7 @@ class Plan(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """Seconds of audio without padding; of a plan on the CPU."""
+        """Seconds of audio without padding, for a plan on the CPU."""
         return float(self.num_frames.sum()) * FRAME_SHIFT_S
 
     def to(self, device: torch.device) -> Plan:
@@ -99,12 +100,12 @@ class Plan(NamedTuple):
 
 
 def on_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """A copy on the device, for which neither waits: only memory that is pinned can be read later."""
+    """Copies to the device asynchronously, which requires pinned memory."""
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 def plans(speech: Speech, noise: Noise, num_rooms: int, max_frames: int, seed: int) -> Iterator[Plan]:
-    """The batches of all epochs, without end. max_frames: of a batch, with padding."""
+    """The batches of all epochs, endlessly. max_frames: limit per batch, including padding."""
     epoch = 0
     while True:
         yield from epoch_plans(speech, noise, num_rooms, max_frames, np.random.default_rng((seed, epoch)))
@@ -152,14 +153,14 @@ def _rows(speech: Speech, rng: np.random.Generator) -> list[Row]:
             more = rng.uniform(0, MAX_SILENCE_S)
             before, after = (before + more, after) if rng.random() < 0.5 else (before, after + more)
         row = Row(group, [float(before), *rng.uniform(*PAUSES_S, len(group) - 1)], float(after))
-        if frames_of(int(_samples(row, speech, min(SPEEDS)))) > MAX_FRAMES:  # too long for its silence
+        if frames_of(int(_samples(row, speech, min(SPEEDS)))) > MAX_FRAMES:  # too long to add its silence
             row = Row(group[:1], [0.0], 0.0)
         rows.append(row)
     return rows + [Row([], [], rng.uniform(*ALONE_S)) for _ in range(round(ALONE_SHARE * len(rows)))]
 
 
 def _samples(row: Row, speech: Speech, speed: float) -> float:
-    """Samples of a row; only the words change their speed."""
+    """Number of samples in a row; the speed changes only the words."""
     return speech.lengths[row.utterances].sum() / speed + (sum(row.pauses) + row.after) * SAMPLE_RATE
 
 
@@ -239,5 +240,5 @@ def _plan(
 
 
 def _multiple(unit: int, mean: float, rng: np.random.Generator) -> int:
-    """A multiple of `unit` with this mean. A Fourier transform of another number of rows has to be planned anew."""
+    """A random multiple of `unit` with this mean. Each new number of rows would need a new FFT plan."""
     return int(mean / unit + rng.random()) * unit

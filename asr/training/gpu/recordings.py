@@ -25,9 +25,9 @@ MIN_S, MAX_S = 0.3, 20.0
 """Shortest and longest recordings of speech, in seconds."""
 ROOM_TAPS = 9600
 """Samples of a room's impulse response: 0.6 s."""
-_FADE = 800  # samples at its end
-_NUM_COLORED, _COLORED_S = 24, 8.0  # synthesized noises and their length
-_TASK = 16  # recordings that a process takes at a time
+_FADE = 800  # samples of fade-out at its end
+_NUM_COLORED, _COLORED_S = 24, 8.0  # number of synthesized noises, and their length
+_TASK = 16  # recordings per task of a process
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -131,7 +131,7 @@ def read_rooms(folder: Path | None, num_simulated: int, num_jobs: int, seed: int
 
 
 def _response(source: str | tuple[int, int]) -> np.ndarray:
-    """(ROOM_TAPS,) float16 of a file, or simulated with a seed; its largest tap is 1."""
+    """(ROOM_TAPS,) float16 from a file, or simulated with a seed; its largest tap is 1."""
     response = read_sound(source) if isinstance(source, str) else simulated_room(np.random.default_rng(source))
     response = response[arrival(response) :][:ROOM_TAPS]
     response = np.pad(response, (0, ROOM_TAPS - len(response)))
@@ -140,7 +140,7 @@ def _response(source: str | tuple[int, int]) -> np.ndarray:
 
 
 def _decode(utterance: Utterance) -> np.ndarray | Refusal:
-    """Its int16 samples at 16 kHz, unless training cannot use it."""
+    """Decodes an utterance to int16 samples at 16 kHz, or returns why training cannot use it."""
 
     def refusal(reason: str, detail: str = "") -> Refusal:
         return Refusal(utterance.id, str(utterance.audio), reason, detail)

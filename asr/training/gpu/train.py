@@ -32,9 +32,9 @@ from asr.training.step import Learner, num_views
 from asr.training.validate import validate
 
 REPORT_EVERY = 20
-"""Steps between two reports, after the first ones: each waits for the device."""
+"""Steps between two reports, after the first ones. Each report waits for the device."""
 NUM_CHECKS = 3
-"""Times that the average is saved and validated, evenly over the training."""
+"""How many times the average is saved and validated, evenly spread over the training."""
 MAX_VALID_BATCH_S = 400.0
 MAX_WAVES = 0.5
 """Largest share of the device's memory for the recordings; the rest is for the batches."""
@@ -42,7 +42,8 @@ MAX_WAVES = 0.5
 
 @dataclass(frozen=True)
 class Options:
-    """minutes: of training, without reading; batch_s: seconds of audio in a batch, with padding; lr: highest rate."""
+    """minutes: training time without reading; batch_s: seconds of audio in a batch, including padding; lr: maximum
+    rate."""
 
     minutes: float
     batch_s: float = 1000.0
@@ -63,7 +64,7 @@ class HeldOut:
 
     @property
     def duration(self) -> float:
-        """Seconds."""
+        """Duration in seconds."""
         return self.num_frames * FRAME_SHIFT_S
 
     def load_features(self) -> np.ndarray:
@@ -81,7 +82,7 @@ def held_out(speech: Speech) -> list[HeldOut]:
 
 
 def configured(start: Config, options: Options) -> Config:
-    """The configuration of a network, with the settings that `asr train-gpu` trains it with."""
+    """The configuration of a network with the settings with which `asr train-gpu` trains it."""
     return replace(
         start,
         model=replace(start.model, dropout=0.05),
@@ -105,7 +106,8 @@ def configured(start: Config, options: Options) -> Config:
 
 
 def rate(config: OptimConfig, step: int, share: float) -> float:
-    """The learning rate of `step`, counted from 1, after `share` of the time: a warm-up of steps, then linear decay."""
+    """The learning rate of `step`, counted from 1, after `share` of the time: warm-up by steps, then linear decay by
+    time."""
     return config.lr * min(1.0, step / max(config.warmup_steps, 1)) * (1 - share)
 
 
@@ -138,7 +140,7 @@ class Batches:
         self._view = Views(config.augment, device)
 
     def tokens(self, plan: Plan) -> Targets:
-        """The letters and phones of each row; needs no device."""
+        """The letters and phones of each row; does not need the device."""
         texts = [" ".join(self._texts[utterance] for utterance in row) for row in plan.utterances]
         targets, target_lengths = padded([self._tokenizer.encode(text) for text in texts])
         phones, phone_lengths = padded([self._phones.encode(text) if self._phones else [] for text in texts])
@@ -233,7 +235,7 @@ def train(
         completed = True
     except KeyboardInterrupt:
         if not step:
-            raise  # a former result in `path` stays as it is
+            raise  # a previous result in `path` is kept
         completed = False
     except torch.OutOfMemoryError as error:
         raise ValueError(
@@ -259,7 +261,7 @@ def _rates(
 
 
 def _ahead(planned: Iterator[Plan], tokens: Callable[[Plan], Targets]) -> Iterator[tuple[Plan, Targets]]:
-    """The plans with their tokens, each made while the device works on the one before."""
+    """The plans with their tokens, each prepared while the device works on the previous one."""
 
     def make() -> tuple[Plan, Targets]:
         plan = next(planned)

@@ -60,7 +60,7 @@ class Views:
 
     def __init__(self, config: AugmentConfig, device: torch.device) -> None:
         self.config = config
-        # A warp of the numbers of the bins is where each bin comes from.
+        # Warps the bin indexes themselves, which gives the source position of each bin.
         most = config.max_frequency_warp
         bins = torch.arange(float(NUM_MEL_BINS))[None]
         sources = [warp_frequencies(bins, float(f))[0] for f in np.linspace(1 - most, 1 + most, _NUM_WARPS)]
@@ -89,7 +89,7 @@ class Views:
         return torch.lerp(features.gather(2, index), features.gather(2, index + 1), share.expand(features.shape))
 
     def _microphones(self, count: int, device: torch.device) -> Tensor:
-        """(count, 80) nepers: straight lines between four random gains, at the ends and at two random bins."""
+        """(count, 80) nepers: piecewise linear between four random gains, at both ends and at two random bins."""
         most = self.config.max_response_db * NEPERS_PER_DB
         inner = _between(1.0, NUM_MEL_BINS - 2.0, count, 2, device=device).sort(1).values
         ends = torch.tensor([[0.0, NUM_MEL_BINS - 1.0]], device=device).expand(count, 2)
@@ -102,7 +102,7 @@ class Views:
         return gains[:, :1] + (along * gains.diff(dim=1)[:, None]).sum(2)
 
     def _masks(self, num_frames: Tensor, length: int) -> Tensor:
-        """(N, length, 80) bool: what SpecAugment hides."""
+        """(N, length, 80) bool: True where SpecAugment masks."""
         config, count, device = self.config, len(num_frames), num_frames.device
         widths = _integers(torch.full((count, config.num_freq_masks), config.max_freq_bins, device=device))
         bands = _stripes(widths, torch.full((count,), NUM_MEL_BINS, device=device), NUM_MEL_BINS)
@@ -121,12 +121,12 @@ def _between(low: float, high: float, *shape: int, device: torch.device) -> Tens
 
 
 def _integers(most: Tensor) -> Tensor:
-    """Random whole numbers from 0 to each of `most`, float32."""
+    """Random integers from 0 to each element of `most`, as float32."""
     return (torch.rand(most.shape, device=most.device) * (most + 1)).floor()
 
 
 def _stripes(widths: Tensor, lengths: Tensor, size: int) -> Tensor:
-    """(N, size) bool: stripes of widths (N, number) at random places within the lengths (N,)."""
+    """(N, size) bool: stripes with the given widths (N, number) at random positions within the lengths (N,)."""
     starts = (torch.rand(widths.shape, device=widths.device) * (lengths[:, None] - widths + 1)).floor()
     place = torch.arange(size, device=widths.device)
     return ((place >= starts[..., None]) & (place < (starts + widths)[..., None])).any(1)

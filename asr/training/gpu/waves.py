@@ -19,7 +19,7 @@ from asr.training.gpu.recordings import ROOM_TAPS, Noise, Speech
 
 _PEAK = 0.99
 _MU, _A = 255.0, 87.6  # of G.711
-_QUIET = 0.01  # a part of a recording more than 20 dB below the whole is not raised to the wanted ratio
+_QUIET = 0.01  # parts of a recording more than 20 dB below the whole are not raised to the wanted ratio
 
 
 class Waves:
@@ -29,7 +29,7 @@ class Waves:
         self._speech = torch.from_numpy(speech.samples).to(device)
         self._noise = torch.from_numpy(noise.samples).to(device)
         self._rooms = torch.from_numpy(rooms).to(device)
-        # A tape that plays faster is a lower sampling rate.
+        # Faster playback corresponds to a lower sampling rate.
         self._resamplers = {
             speed: torchaudio.transforms.Resample(round(SAMPLE_RATE * speed), SAMPLE_RATE).to(device)
             for speed in SPEEDS
@@ -51,7 +51,7 @@ class Waves:
         return samples * (_PEAK / peak.clamp(min=_PEAK))
 
     def _spoken(self, plan: Plan) -> Tensor:
-        """The utterances in their places, at the plan's speed."""
+        """The utterances at their positions and at the plan's speed."""
         size = plan.frames * FRAME_SHIFT
         time = torch.arange(math.ceil(size * plan.speed) + 64, device=self._speech.device)
         samples = torch.zeros(len(plan.num_frames), len(time), device=time.device)
@@ -67,7 +67,7 @@ class Waves:
         return torch.nn.functional.pad(samples, (0, max(0, size - samples.shape[1])))[:, :size].contiguous()
 
     def _reverberant(self, samples: Tensor, power: Tensor, num_spoken: Tensor, rooms: Tensor) -> Tensor:
-        """Samples (N, num_samples) in rooms; the power (N,) of the words stays."""
+        """Samples (N, num_samples) in rooms; the power (N,) of the words is preserved."""
         size = samples.shape[1]
         length = _fft_length(size + ROOM_TAPS)
         spectrum = torch.fft.rfft(samples, n=length) * torch.fft.rfft(self._rooms[rooms].float(), n=length)
@@ -76,7 +76,7 @@ class Waves:
         return wet * (power / wet_power.clamp(min=1e-20)).sqrt()[:, None]
 
     def _scaled_noise(self, plan: Plan, power: Tensor, size: int) -> Tensor:
-        """(N, size): each row's noise, for speech of the power (N,)."""
+        """(N, size): the noise of each row, for speech with the power (N,)."""
         start, length, offset = plan.noise.unbind(1)
         time = torch.arange(size, device=power.device)
         noise = self._noise[start[:, None] + (offset[:, None] + time) % length[:, None]]
@@ -109,13 +109,13 @@ def telephone(samples: Tensor, power: Tensor, level_db: Tensor, law: Tensor) -> 
 
 
 def _mu_law(size: Tensor) -> Tensor:
-    """Absolute values in [0, 1] after coding in 7 bits."""
+    """Absolute values in [0, 1] after coding with 7-bit mu-law."""
     code = torch.round(torch.log1p(_MU * size) / math.log1p(_MU) * 127) / 127
     return torch.expm1(code * math.log1p(_MU)) / _MU
 
 
 def _a_law(size: Tensor) -> Tensor:
-    """Absolute values in [0, 1] after coding in 7 bits."""
+    """Absolute values in [0, 1] after coding with 7-bit A-law."""
     full = 1 + math.log(_A)
     code = torch.where(size < 1 / _A, _A * size, 1 + (_A * size.clamp(min=1e-9)).log()) / full
     code = (torch.floor(code * 127) + 0.5) / 127.5 * full
@@ -123,6 +123,6 @@ def _a_law(size: Tensor) -> Tensor:
 
 
 def _fft_length(least: int) -> int:
-    """The smallest length of at least `least` that is a small number times a power of two, which is fast."""
+    """The smallest length, at least `least`, that is a small factor times a power of two, for a fast FFT."""
     power = 1 << max(3, least.bit_length() - 4)
     return -(-least // power) * power
