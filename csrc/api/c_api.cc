@@ -1,6 +1,6 @@
-// The C API: exceptions become status codes, C++ values become those of asr_stream.h.
+// The C API: converts exceptions to status codes, and C++ values to those of asr_stream.h.
 
-// The core's namespace has the name of the C type, which therefore has another name in this file.
+// The core's namespace has the same name as the C type, so the type is renamed in this file.
 #define asr_stream asr_stream_handle
 #include <asr_stream/asr_stream.h>
 #undef asr_stream
@@ -55,7 +55,7 @@ bool is(const std::exception& error) {
 }
 
 asr_status status_of(const std::exception& error) {
-  // A length_error is a size that no container can have.
+  // std::length_error is thrown for sizes that no container can have.
   if (is<std::bad_alloc>(error) || is<std::length_error>(error)) return ASR_OUT_OF_MEMORY;
   if (is<asr_stream::FileError>(error)) return ASR_FILE_UNREADABLE;
   if (is<asr_stream::DamagedFileError>(error)) return ASR_FILE_DAMAGED;
@@ -65,7 +65,7 @@ asr_status status_of(const std::exception& error) {
   return is<std::invalid_argument>(error) ? ASR_INVALID_ARGUMENT : ASR_FAILED;
 }
 
-// If there is no memory for a message, only the status remains.
+// If there is no memory for a message, only the status is returned.
 template <typename Action>
 asr_status guarded(std::string& text, Action action) noexcept {
   try {
@@ -89,14 +89,14 @@ asr_status guarded(std::string& text, Action action) noexcept {
 asr_status set_error(asr_status status, const std::string& text, char* error, size_t error_size) noexcept {
   if (error && error_size) {
     size_t length = std::min(text.size(), error_size - 1);
-    while (length && length < text.size() && (text[length] & 0xc0) == 0x80) --length;  // not half of a character
+    while (length && length < text.size() && (text[length] & 0xc0) == 0x80) --length;  // do not cut a character
     std::memcpy(error, text.data(), length);
     error[length] = '\0';
   }
   return status;
 }
 
-// The members of the app's struct that it has; the others have their defaults.
+// Reads the members that the app's struct has; the others get their defaults.
 template <typename Struct>
 Struct read_options(const Struct* given, void (*init)(Struct*, size_t), const char* name) {
   Struct options;
@@ -126,7 +126,7 @@ const void* not_null(const void* pointer, const char* name) {
   return pointer;
 }
 
-// The bytes of an optional file, given by its path or directly; `what` and its writer are for errors.
+// Reads an optional file, given as a path or as bytes. `what` and `writer` are for error messages.
 void read_source(const std::string& option, const char* path, const void* data, size_t size, const char* what,
                  const char* writer, std::string& bytes, std::string& name) {
   if (path && data) {
@@ -183,7 +183,7 @@ void init(Struct* options, size_t struct_size, Struct defaults) {
   std::memcpy(options, &defaults, std::min(struct_size, sizeof defaults));
 }
 
-// `source` gives the file's bytes and its name.
+// `source` returns the bytes and the name of the file.
 template <typename Source>
 asr_status load(const asr_model_options* options, asr_model** model, char* error, size_t error_size, Source source) {
   std::string text;
@@ -206,7 +206,7 @@ asr_status load(const asr_model_options* options, asr_model** model, char* error
   return set_error(status, text, error, error_size);
 }
 
-// One call that works on a stream.
+// Runs one call that uses a stream.
 template <typename Action>
 asr_status use(asr_stream_handle* handle, Action action) {
   if (!handle) return ASR_INVALID_ARGUMENT;
@@ -215,7 +215,7 @@ asr_status use(asr_stream_handle* handle, Action action) {
   if (status != ASR_OK) {
     try {
       handle->stream.model().log(true, handle->error);
-    } catch (...) {  // of the app's callback
+    } catch (...) {  // from the app's callback
     }
   }
   handle->use.leave();

@@ -1,5 +1,5 @@
-// An event in the form of the C API: structs that point into it. Included after asr_stream.h, whose type asr_stream has
-// another name there.
+// An event in the form of the C API: structs with pointers into the event. Include it after asr_stream.h with the type
+// asr_stream renamed.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@
 
 namespace asr_stream {
 
-// Valid until it is set again.
+// The pointers are valid until the next call of `set`.
 class EventView {
  public:
-  // The next event, or null.
+  // Converts the next event, or returns null.
   const asr_event* set(std::optional<Event> event) {
     event_ = std::move(event);
     if (!event_) return nullptr;

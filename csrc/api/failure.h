@@ -1,4 +1,4 @@
-// Errors outside of the core; each kind has its own status in the C API. Their texts are sentences for people.
+// Errors outside the core; each type has its own status in the C API. Their messages are sentences for users.
 #pragma once
 
 #include <stdexcept>
@@ -22,7 +22,7 @@ struct NotInitialized : std::invalid_argument {  // an options struct without it
   using std::invalid_argument::invalid_argument;
 };
 
-// Returns the result of `use`; its Error becomes a DamagedFileError that begins with `what`.
+// Returns the result of `use`. An `Error` that it throws becomes a DamagedFileError whose message begins with `what`.
 template <typename Error = std::invalid_argument, typename Use>
 auto undamaged(const std::string& what, Use use) {
   try {

@@ -1,6 +1,6 @@
 #include "api/layout.h"
 
-// The core's namespace has the name of the C type, which therefore has another name in this file.
+// The core's namespace has the same name as the C type, so the type is renamed in this file.
 #define asr_stream asr_stream_handle
 #include <asr_stream/asr_stream.h>
 #undef asr_stream
@@ -25,7 +25,7 @@ struct Row {
 #define SIZE(type) {#type, sizeof(type)}
 #define OFFSET(type, member) {#type "." #member, offsetof(type, member)}
 
-// The members of asr_options are in its table.
+// The members of asr_options are in the table of options.
 constexpr Row kRows[] = {
     SIZE(asr_options),
     OFFSET(asr_options, struct_size),

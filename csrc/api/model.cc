@@ -25,7 +25,7 @@ std::map<std::string, std::string> properties_of(std::string_view onnx, const st
   }
 }
 
-// Properties of every model, for files that do not state them.
+// Adds the properties that every model has, for files that do not state them.
 void add_derived(std::map<std::string, std::string>& properties, const ModelMetadata& metadata) {
   const std::vector<std::string> texts = token_texts(metadata.output_symbols());
   const bool letters = std::all_of(texts.begin(), texts.end(), [](const std::string& text) {
@@ -51,7 +51,7 @@ std::vector<std::string> names_of(const char* const (&names)[N]) {
 
 constexpr std::size_t kNumInputs = std::size(kEncoderInputs), kNumOutputs = std::size(kEncoderOutputs);
 
-// Whether a graph declares these sizes; its dynamic sizes are below 0.
+// Whether a graph declares these sizes; dynamic sizes are negative.
 bool same_sizes(const Shape& declared, const Shape& wanted) {
   const auto same = [](std::int64_t a, std::int64_t b) { return a == b || (a < 0 && b < 0); };
   return std::equal(declared.begin(), declared.end(), wanted.begin(), wanted.end(), same);
@@ -81,8 +81,8 @@ Model::Model(std::string_view onnx, const std::string& name, ModelOptions option
     options_.neural_lm = std::string();
   }
   check_shapes();
-  fusion(Options(), true, std::nullopt);  // building its lexicon takes most of a second
-  // The first run of a graph takes several times as long and should not delay the first words.
+  fusion(Options(), true, std::nullopt);  // built now, because the lexicon takes most of a second
+  // The first run of a graph takes several times as long, and must not delay the first words.
   Cache cache = new_cache(1);
   const EncoderStep silence{0, true, true, std::vector<float>(7 * kNumBins), 7, 7};
   undamaged<std::runtime_error>(name + " is damaged: its graph cannot be run", [&] { step(silence, cache); });

@@ -1,6 +1,6 @@
 // An open model file: the step function, the decoder's scores, and the language models next to it.
 //
-// The counterpart of asr/runtime/onnx_model.py. It holds only weights; a stream passes its cache in.
+// The counterpart of asr/runtime/onnx_model.py. It holds only weights; a stream passes in its cache.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ namespace asr_stream {
 
 struct ModelOptions {
   std::string onnxruntime_path;
-  std::string lm;       // bytes of a language model; empty: none
+  std::string lm;       // bytes of a language model; empty if none
   std::string lm_name;  // for errors
   std::string punctuation, punctuation_name;  // the same for the punctuation network
   std::string neural_lm, neural_lm_name;      // the same for the neural language model
@@ -33,30 +33,30 @@ struct ModelOptions {
   std::function<void(bool is_error, const char* text)> log;
 };
 
-// The state of a stream: a tensor for each of the model's states. A value.
+// The state of a stream: one tensor for each state of the model. A value type.
 using Cache = std::vector<Tensor>;
 
-// Immutable; any number of threads may call it at once.
+// Immutable and thread-safe.
 class Model {
  public:
   // onnx: the bytes of the file `name`, needed only during the call. Throws DamagedFileError, OnnxRuntimeError, and
-  // std::invalid_argument for an option.
+  // std::invalid_argument for an invalid option.
   Model(std::string_view onnx, const std::string& name, ModelOptions options);
 
   Cache new_cache(std::int64_t left_context) const;  // before the first chunk
 
-  // Encodes one chunk and updates `cache`. Returns log_probs (c, vocab_size), encoder_out (c, dim) and, for a model
-  // with phones, phone_log_probs (c, num_phone_tokens), in the memory of `outputs`.
+  // Encodes one chunk and updates `cache`. `outputs` owns log_probs (c, vocab_size), encoder_out (c, dim) and, for a
+  // model with phones, phone_log_probs (c, num_phone_tokens).
   struct Step {
     std::vector<Tensor> outputs;
     Rows log_probs, encoder_out, phone_log_probs;
   };
   Step step(const EncoderStep& step, Cache& cache) const;
 
-  // Log-probabilities (N,) of whole sentences including their end, from the decoder.
+  // Log-probabilities (N,) of complete sentences including their end, from the decoder.
   std::vector<float> score(const DecoderScoring& scoring) const;
 
-  // Opens the decoder, which greedy and beam search do not need. Throws std::invalid_argument if there is none.
+  // Opens the decoder, which greedy and beam search do not need. Throws std::invalid_argument if the model has none.
   void open_decoder() const;
 
   const PunctuationModel* punctuation() const noexcept { return punctuation_.get(); }  // may be null
@@ -65,7 +65,7 @@ class Model {
 
   const ModelMetadata& metadata() const noexcept { return metadata_; }
   const std::map<std::string, std::string>& properties() const noexcept { return properties_; }
-  // With the language model, unless !use_lm, and with any hotwords; null if there are neither.
+  // Fusion with the language model, unless !use_lm, and with any hotwords; null if there are neither.
   std::shared_ptr<const LmFusion> fusion(const Options& options, bool use_lm,
                                          const std::optional<std::string>& hotwords) const;
   void log(bool is_error, const std::string& text) const;
@@ -79,7 +79,7 @@ class Model {
   ModelMetadata metadata_;
   std::shared_ptr<const NgramLm> lm_;  // or null
   mutable std::mutex fusion_mutex_;
-  mutable LmFusionOptions fusion_weights_;  // weights of `fusion_`, the last one without hotwords; both may be null
+  mutable LmFusionOptions fusion_weights_;  // weights of `fusion_`, the most recent fusion without hotwords, or null
   mutable std::shared_ptr<const LmFusion> fusion_;
   const OnnxRuntime& runtime_;
   Session encoder_;
@@ -89,7 +89,7 @@ class Model {
   mutable std::unique_ptr<const Session> decoder_;
 };
 
-// All bytes of a file. Throws FileError.
+// Reads all bytes of a file. Throws FileError.
 std::string read_file(const std::string& path);
 
 }  // namespace asr_stream

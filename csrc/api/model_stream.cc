@@ -41,7 +41,7 @@ ModelStream::ModelStream(std::shared_ptr<const Model> model, std::int32_t sample
 
 template <typename Sample>
 void ModelStream::accept(const Sample* samples, std::size_t count) {
-  do {  // in seconds, so that the stream copies little of what it queues
+  do {  // in pieces of a second, so that the stream copies little of the queued audio
     const std::size_t piece = std::min(count, static_cast<std::size_t>(sample_rate_));
     stream_.accept(samples, piece, sample_rate_);
     work();
@@ -84,7 +84,7 @@ std::optional<Event> ModelStream::next_event() {
   return event;
 }
 
-// Runs a network; if it fails, the stream fails.
+// Runs a network. If this fails, the stream fails.
 template <typename Action>
 void ModelStream::run(Action action) {
   try {
@@ -104,7 +104,7 @@ void ModelStream::work() {
 
 void ModelStream::answer(const Work& work) {
   if (const auto* step = std::get_if<EncoderStep>(&work)) {
-    if (num_changes_ < stream_.num_changes()) {  // before that, the current utterance is still processed
+    if (num_changes_ < stream_.num_changes()) {  // until then, the current utterance is still processed
       num_changes_ = stream_.num_changes();
       left_context_ms_ = next_left_context_ms_;
     }
@@ -120,7 +120,7 @@ void ModelStream::answer(const Work& work) {
     PunctuationModel::Answer answer;
     try {
       answer = model_->punctuation()->run(*units);
-    } catch (const std::runtime_error& error) {  // case and punctuation are missing, but not the words
+    } catch (const std::runtime_error& error) {  // only case and punctuation are lost, not the words
       stream_.not_punctuated(error.what());
       return;
     }

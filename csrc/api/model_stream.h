@@ -1,4 +1,4 @@
-// A stream over a model: the core's stream (csrc/stream.h), its caches, and the networks' runs that it asks for.
+// A stream over a model: runs the networks that the core's stream (csrc/stream.h) asks for, with its caches.
 #pragma once
 
 #include <array>
@@ -14,12 +14,12 @@
 
 namespace asr_stream {
 
-// The assets of a stream besides the model.
+// The assets of a stream in addition to the model.
 struct StreamAssets : Lists {
   bool use_lm = true;  // the model's language model
 };
 
-// For one thread at a time. Throws the errors of `Stream`.
+// Not thread-safe. Throws the errors of `Stream`.
 class ModelStream {
  public:
   // Throws std::invalid_argument for an option out of range, or one that the model does not support.
@@ -45,13 +45,13 @@ class ModelStream {
   void run(Action action);
 
   std::shared_ptr<const Model> model_;
-  std::int32_t sample_rate_;   // of accept and gap
+  std::int32_t sample_rate_;   // for accept and gap
   std::int32_t left_context_ms_;
-  std::int32_t next_left_context_ms_;  // since the next change of options
+  std::int32_t next_left_context_ms_;  // in effect after the next change of options
   std::int64_t num_changes_ = 0;
-  std::shared_ptr<const SegmentOptions> options_;  // as last given
+  std::shared_ptr<const SegmentOptions> options_;  // most recently given
   Stream stream_;
-  std::array<Cache, 1 + kNumViews> caches_;  // of the stream, and of the views of the utterance in the second pass
+  std::array<Cache, 1 + kNumViews> caches_;  // one for the stream, and one per view in the second pass
   std::deque<Event> events_;
 };
 

@@ -40,7 +40,7 @@ std::vector<float> NeuralLmModel::score(const PieceTree& tree) const {
   const std::vector<Tensor> outputs = session_.run({&pieces, &parents, &depths, &ends});
   const float* scores = outputs[0].floats(shape, kNeuralLmOutputs[0]);
   std::vector<float> log_probs(scores, scores + tree.pieces.size());
-  for (float& log_prob : log_probs) log_prob = std::min(log_prob, 0.0f);  // NaN stays, and is refused later
+  for (float& log_prob : log_probs) log_prob = std::min(log_prob, 0.0f);  // NaN stays and is rejected later
   return log_probs;
 }
 

@@ -25,7 +25,7 @@ namespace asr_stream {
 
 namespace {
 
-// A library is never closed: others in the process may use it, and its own threads may still run.
+// The library is never closed: other code in the process may use it, and its own threads may still be running.
 const ort::ApiBase* open_library(const std::string& path, std::string& reason) {
   using GetApiBase = const ort::ApiBase*(ASR_ORT_CALL*)();
 #if defined(_WIN32)
@@ -59,7 +59,7 @@ std::vector<std::string> usual_names() {
 
 void ASR_ORT_CALL drop_message(void*, ort::LoggingLevel, const char*, const char*, const char*, const char*) {}
 
-// The first line of a message, without the source location ("/.../file.cc:12 void name(arguments) ") before it.
+// The first line of a message, without the leading source location ("/.../file.cc:12 void name(arguments) ").
 std::string reason_in(std::string_view text) {
   text = text.substr(0, text.find_first_of("\r\n"));
   if (text.substr(0, 1) == "/" && text.find(':') < text.find('(')) {
@@ -116,7 +116,7 @@ const OnnxRuntime& OnnxRuntime::load(const std::string& path) {
 
 OnnxRuntime::OnnxRuntime(const ort::Api* api, std::string description)
     : api_(api), description_(std::move(description)) {
-  // A process has one environment, which is shared; if we create it, it logs nothing.
+  // A process has one environment, which is shared. If it is created here, it logs nothing.
   check(api_->CreateEnvWithCustomLogger(&drop_message, nullptr, ort::kLogFatal, "asr_stream", &env_));
   check(api_->GetAllocatorWithDefaultOptions(&allocator_));
   check(api_->CreateCpuMemoryInfo(ort::kDeviceAllocator, ort::kDefaultMemory, &memory_));
@@ -147,7 +147,7 @@ template <typename T>
 Tensor Tensor::view(const OnnxRuntime& runtime, const std::vector<T>& data, const Shape& shape) {
   constexpr ort::ElementType type = std::is_same_v<T, float> ? ort::kFloat : ort::kInt64;
   ort::Value* value = nullptr;
-  auto* elements = const_cast<T*>(data.data());  // inputs are not written to
+  auto* elements = const_cast<T*>(data.data());  // ONNX Runtime does not write to inputs
   runtime.check(runtime.api().CreateTensorWithDataAsOrtValue(runtime.memory(), elements, data.size() * sizeof(T),
                                                              shape.data(), shape.size(), type, &value));
   return Tensor(runtime, value);
@@ -231,9 +231,10 @@ void Session::open(std::string_view onnx, int num_threads) {
   runtime_.check(api.SetIntraOpNumThreads(options, num_threads));
   runtime_.check(api.SetInterOpNumThreads(options, 1));
   runtime_.check(api.SetSessionLogSeverityLevel(options, ort::kLogFatal));
-  // An arena would allocate a block per run, as long as the utterance: many sizes leave gaps, 10 MB in an hour.
+  // Memory patterns would allocate one block per run, as long as the utterance: many sizes leave gaps, 10 MB in an
+  // hour.
   runtime_.check(api.DisableMemPattern(options));
-  // Threads that wait for the next chunk must sleep, otherwise a live process keeps its cores busy.
+  // Threads that wait for the next chunk must sleep, or a live process keeps its cores busy.
   runtime_.check(api.AddSessionConfigEntry(options, "session.intra_op.allow_spinning", "0"));
   runtime_.check(api.AddSessionConfigEntry(options, "session.inter_op.allow_spinning", "0"));
   ort::Session* session = nullptr;

@@ -11,11 +11,11 @@
 
 namespace asr_stream {
 
-// The library, loaded once and never closed. Immutable, for any number of threads.
+// The library, loaded once and never closed. Immutable and thread-safe.
 class OnnxRuntime {
  public:
-  // path: the library's file; "": the file in the environment variable ASR_STREAM_ONNXRUNTIME, or else the usual names.
-  // Throws OnnxRuntimeError if there is none, or if it is too old.
+  // path: the library file. If empty: the file in the environment variable ASR_STREAM_ONNXRUNTIME, or otherwise the
+  // usual names. Throws OnnxRuntimeError if there is none or it is too old.
   static const OnnxRuntime& load(const std::string& path);
 
   const std::string& description() const noexcept { return description_; }  // its version and file
@@ -24,7 +24,7 @@ class OnnxRuntime {
   ort::Allocator* allocator() const noexcept { return allocator_; }
   const ort::MemoryInfo* memory() const noexcept { return memory_; }
 
-  // Throws the error of a status; std::bad_alloc for a lack of memory.
+  // Throws the error of a status; std::bad_alloc if memory is exhausted.
   void check(ort::Status* status) const;
 
  private:
@@ -47,11 +47,11 @@ class Tensor {
       : runtime_(&runtime), value_(value, runtime.api().ReleaseValue) {}
 
   static Tensor zeros(const OnnxRuntime& runtime, ort::ElementType type, const Shape& shape);
-  // Must not outlive the data, which is not changed.
+  // Must not outlive `data`. The data is not changed.
   template <typename T>  // float or std::int64_t
   static Tensor view(const OnnxRuntime& runtime, const std::vector<T>& data, const Shape& shape);
 
-  // The elements. Throws std::runtime_error unless they are float32 of this shape.
+  // The elements. Throws std::runtime_error unless the tensor is float32 with this shape.
   const float* floats(const Shape& shape, const char* what) const;
 
   const ort::Value* get() const noexcept { return value_.get(); }
@@ -61,17 +61,17 @@ class Tensor {
   ort::Owned<ort::Value> value_{nullptr, nullptr};
 };
 
-// A graph, ready to run. Immutable, for any number of threads.
+// A graph that is ready to run. Immutable and thread-safe.
 class Session {
  public:
-  // onnx: the file. Checks that the graph needs exactly these inputs and that its first outputs are these. Throws
-  // DamagedFileError, with `name`.
+  // onnx: the bytes of the file. Checks that the graph needs exactly these inputs and that its first outputs are these.
+  // Throws DamagedFileError with `name`.
   Session(const OnnxRuntime& runtime, std::string_view onnx, const std::string& name, int num_threads,
           std::vector<std::string> inputs, std::vector<std::string> outputs);
 
   std::vector<Tensor> run(const std::vector<const Tensor*>& inputs) const;
 
-  // As the graph declares them, -1 where it is dynamic; input first.
+  // Shapes as declared by the graph, with -1 for dynamic sizes. Input 0 is the first.
   Shape input_shape(std::size_t index) const { return shape(index, true); }
   Shape output_shape(std::size_t index) const { return shape(index, false); }
 

@@ -1,10 +1,10 @@
-// The part of ONNX Runtime's C ABI that is used here.
+// The part of ONNX Runtime's C ABI that this library uses.
 //
-// ONNX Runtime returns its functions as a table of pointers. A published version of the table never changes: later ones
-// append to it, and a library provides the tables of all versions before its own. So it suffices to declare the needed
-// members and their indexes. This library builds without ONNX Runtime's headers and runs with any release since 1.5,
-// whose table (version 5) is the first with all needed members. ONNX Runtime itself asserts these indexes: 101 is the
-// last of version 1, 126 of version 4, 149 of version 5.
+// ONNX Runtime returns its functions as a table of pointers. A published version of the table never changes: later
+// versions append to it, and a library provides the tables of all earlier versions. So it is sufficient to declare the
+// needed members and their indexes. This library builds without ONNX Runtime's headers and runs with any release since
+// 1.5, whose table (version 5) is the first with all needed members. ONNX Runtime itself asserts these indexes: 101 is
+// the last of version 1, 126 of version 4, 149 of version 5.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ namespace asr_stream::ort {
 
 inline constexpr std::uint32_t kApiVersion = 5;
 
-// Opaque to us.
+// Opaque types.
 struct Status;
 struct Env;
 struct SessionOptions;
@@ -41,7 +41,7 @@ enum MemoryType { kDefaultMemory = 0 };
 using Logger = void(ASR_ORT_CALL*)(void* param, LoggingLevel severity, const char* category, const char* log_id,
                                    const char* code_location, const char* message);
 
-// A null Status is success. Names are ONNX Runtime's.
+// A null Status means success. The names are those of ONNX Runtime.
 struct Api {
   template <typename... Arguments>
   using Function = Status*(ASR_ORT_CALL*)(Arguments...);
@@ -114,7 +114,7 @@ static_assert(offsetof(Api, GetAllocatorWithDefaultOptions) == 78 * sizeof(void*
 static_assert(offsetof(Api, ReleaseSessionOptions) == 100 * sizeof(void*));
 static_assert(offsetof(Api, AddSessionConfigEntry) == 130 * sizeof(void*));
 
-// Released with its owner.
+// Released by its destructor.
 template <typename T>
 using Owned = std::unique_ptr<T, Api::Release<T>>;
 

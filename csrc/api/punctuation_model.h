@@ -13,7 +13,7 @@
 
 namespace asr_stream {
 
-// Immutable; any number of threads may call it at once.
+// Immutable and thread-safe.
 class PunctuationModel {
  public:
   // onnx: the bytes of the file `name`, needed only during the call. Throws DamagedFileError, OnnxRuntimeError.

@@ -34,7 +34,8 @@ std::uint64_t LossMeter::lost(std::int64_t elapsed_ns, std::int64_t num_samples,
     last_loss_ns_ = elapsed_ns;
     return static_cast<std::uint64_t>(lag - usual);
   }
-  // The callback that reported it may have been late: then the audio after it seems early, so its lag does not count.
+  // The callback that reported the loss may have been late. The audio after it would then seem early, so its lag is
+  // ignored.
   if (elapsed_ns - last_loss_ns_ < kSettleNs) return 0;
   if (elapsed_ns - lately_since_ns_ > kLatelyNs) {
     earlier_least_lag_ = std::exchange(least_lag_, lag);
@@ -90,7 +91,7 @@ void CaptureBuffer::receive(const float* input, unsigned long num_frames, bool o
     }
     producer.leave();
   } else {
-    // Another producer is writing, against the contract. Waiting here would break the audio of the whole host.
+    // Another producer is writing, against the contract. Waiting here would interrupt the audio of the whole host.
     num_input_overflows_.fetch_add(1, std::memory_order_relaxed);
   }
   last_callback_ns_.store(now, std::memory_order_relaxed);

@@ -23,14 +23,14 @@ typedef int (*PortAudioCallback)(const void* input, void* output, unsigned long 
 // compared with the time elapsed since the first callback, minus the usual lag.
 class LossMeter {
  public:
-  // Called at every callback, `elapsed_ns` after the first, with the samples accounted for by then, including those of
-  // this callback. Returns how many were lost before them: 0 unless `overflow`, and 0 for less than 100 ms, which may
-  // be scheduling delay. The result counts as accounted for at the next callback.
+  // Must be called at every callback, `elapsed_ns` after the first one. num_samples: all samples accounted for,
+  // including those of this callback. Returns how many samples were lost before them: 0 unless `overflow`, and 0 for
+  // less than 100 ms, which may be scheduling delay. The result counts as accounted for in the next call.
   std::uint64_t lost(std::int64_t elapsed_ns, std::int64_t num_samples, bool overflow, int sample_rate) noexcept;
 
  private:
-  // The smallest lag of the audio relative to the clock, in samples, in the current period and the one before. The
-  // clocks of device and host drift apart, so the usual lag is estimated again in each period.
+  // The smallest lag of the audio behind the clock, in samples, in the current and the previous period. It is estimated
+  // anew in each period, because the clocks of device and host drift apart.
   std::int64_t least_lag_ = std::numeric_limits<std::int64_t>::max();
   std::int64_t earlier_least_lag_ = std::numeric_limits<std::int64_t>::max();
   std::int64_t lately_since_ns_ = 0;
@@ -49,12 +49,13 @@ class CaptureBuffer {
     void* user_data;
   };
 
-  // The callback stores channel `channel` of `num_channels` interleaved ones, at `sample_rate` Hz. If the host reports
-  // lost audio, the ring gets a gap with the length that LossMeter estimates. Throws std::invalid_argument if
-  // `num_channels` is outside [1, 1024], `channel` outside [0, num_channels) or `sample_rate` not positive.
+  // A callback that stores channel `channel` of `num_channels` interleaved channels at `sample_rate` Hz. If the host
+  // reports lost audio, the ring gets a gap of the length that LossMeter estimates. Throws std::invalid_argument if
+  // `num_channels` is outside [1, 1024], `channel` is outside [0, num_channels), or `sample_rate` is not positive.
   Callback callback(int channel, int num_channels, int sample_rate);
 
-  // Counters for a watchdog; any thread. Times are of std::chrono::steady_clock in ns, 0 before the first callback.
+  // Counters for a watchdog, readable from any thread. Times are std::chrono::steady_clock in ns; 0 before the first
+  // callback.
   std::int64_t num_callbacks() const noexcept { return num_callbacks_.load(std::memory_order_acquire); }
   std::int64_t num_input_overflows() const noexcept { return num_input_overflows_.load(std::memory_order_relaxed); }
   std::int64_t first_callback_ns() const noexcept { return first_callback_ns_.load(std::memory_order_relaxed); }
@@ -77,7 +78,7 @@ class CaptureBuffer {
   void receive(const float* input, unsigned long num_frames, bool overflow, const Target& target) noexcept;
 
   std::mutex targets_mutex_;   // taken by `callback` only, never in the audio thread
-  std::list<Target> targets_;  // a list: addresses stay valid
+  std::list<Target> targets_;  // a list, so that addresses stay valid
   std::atomic<std::int64_t> num_callbacks_{0};
   std::atomic<std::int64_t> num_input_overflows_{0};
   std::atomic<std::int64_t> first_callback_ns_{0};

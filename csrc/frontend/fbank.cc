@@ -39,7 +39,7 @@ int fft_size_for(int window_size) {
   return size;
 }
 
-// Sums in 16 fixed lanes: the compiler may vectorize it, and the order of additions is the same everywhere.
+// Sums in 16 fixed lanes, so that the compiler can vectorize it and the order of additions is the same everywhere.
 ASR_STREAM_MULTIVERSION
 double sum(const float* x, int count) {
   constexpr int kLanes = 16;
@@ -134,7 +134,7 @@ void Fbank::compute_ready_frames() {
       compute_edge_frame();
     }
   }
-  // The samples of the next frame are kept. At the end of the audio its reflection reaches back window/2 samples, which
+  // Keeps the samples of the next frame. At the end of the audio, its reflection reaches back window/2 samples, which
   // is less than the window - shift samples that are always kept.
   const std::int64_t needed = std::max<std::int64_t>(0, frame_start(num_frames_));
   if (needed > samples_begin_) {
@@ -151,7 +151,7 @@ void Fbank::input_finished() {
   samples_ = {};
 }
 
-// A frame whose window extends beyond the audio, which is reflected there: sample -1 is sample 0.
+// Computes a frame whose window extends beyond the audio. Samples are reflected at the edge: sample -1 is sample 0.
 void Fbank::compute_edge_frame() {
   std::vector<float> edge;
   const std::int64_t start = frame_start(num_frames_);
@@ -197,7 +197,7 @@ void Fbank::discard_frames(std::int64_t before) {
                                 std::to_string(num_frames_) + ", got " + std::to_string(before));
   }
   first_frame_ = std::max(first_frame_, before);
-  // Moving the rest costs its length, so wait until at least half is unused.
+  // Moving the rest takes time, so it happens only when at least half of the memory is unused.
   if (first_frame_ - features_begin_ >= num_frames_ - first_frame_) {
     features_.erase(features_.begin(),
                     features_.begin() + (first_frame_ - features_begin_) * static_cast<std::ptrdiff_t>(num_bins()));

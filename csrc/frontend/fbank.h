@@ -5,8 +5,8 @@
 // float epsilon as floor. Samples are in [-1, 1]. A frame depends only on its own samples, so features are
 // bit-identical for any split of the audio into pushes.
 //
-// Frame i covers samples [i * shift - pad, i * shift - pad + window), pad = window/2 - shift/2. Samples outside of the
-// audio are reflected at its edges, repeatedly if it is very short (Kaldi's rule; torchaudio refuses audio shorter than
+// Frame i covers samples [i * shift - pad, i * shift - pad + window), pad = window/2 - shift/2. Samples outside the
+// audio are reflected at its edges, repeatedly if it is very short (as in Kaldi; torchaudio rejects audio shorter than
 // a window). There are (num_samples + shift/2) / shift frames.
 #pragma once
 
@@ -26,26 +26,26 @@ struct FbankOptions {
   double high_freq = 7600.0;  // Hz, at most half the sample rate
 };
 
-// Samples in ±1: int16 is scaled by 1/32768. Values that are not finite, or beyond Fbank::kMaxMagnitude, become 0;
-// returns their number.
+// Converts samples to floats; int16 is scaled by 1/32768. Values that are not finite or exceed Fbank::kMaxMagnitude
+// become 0. Returns the number of such values.
 int to_floats(const float* samples, std::size_t count, float* out);
 int to_floats(const std::int16_t* samples, std::size_t count, float* out);
 
-// For one thread at a time. Throws std::invalid_argument.
+// Not thread-safe. Throws std::invalid_argument for invalid input.
 class Fbank {
  public:
-  // Larger magnitudes count as non-finite, because their squares would overflow.
+  // Larger magnitudes count as non-finite because their squares would overflow.
   static constexpr float kMaxMagnitude = 1e9f;
 
-  // `num_silent`: start as if after this many samples of digital silence, whose frames are not kept. Only for tests of
-  // positions that take days to reach.
+  // `num_silent`: starts as if after this many samples of digital silence, whose frames are not kept. Only for tests of
+  // positions that would take days to reach.
   explicit Fbank(const FbankOptions& options, std::int64_t num_silent = 0);
 
   // Any number of samples, including 0; see `to_floats`. Throws after input_finished.
   template <typename Sample>  // float or std::int16_t
   void accept_waveform(const Sample* samples, std::size_t count);
 
-  // Ends the audio: computes the last frames, whose windows extend beyond the end. Further calls do nothing.
+  // Ends the audio and computes the last frames, whose windows extend beyond the end. Further calls do nothing.
   void input_finished();
 
   // Frames computed since the start; the valid frames are [first_frame, num_frames_ready).

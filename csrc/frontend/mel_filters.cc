@@ -14,8 +14,8 @@ double mel_of(double freq) { return 1127.0 * std::log(1.0 + freq / 700.0); }
 
 namespace {
 
-// ln of positive, normal floats with an error of about 1 unit in the last place, in plain arithmetic: it is vectorized
-// and gives the same bits on every machine, unlike the system's math library. x = 2^e * m with m in [sqrt(1/2),
+// Natural logarithm of positive normal floats with an error of about 1 ulp, in plain arithmetic. Unlike the system's
+// math library, it can be vectorized and gives the same bits on every machine. x = 2^e * m with m in [sqrt(1/2),
 // sqrt(2)); ln m = 2 atanh(s), s = (m - 1) / (m + 1), |s| < 0.172.
 ASR_STREAM_MULTIVERSION
 void log_in_place(float* ASR_STREAM_RESTRICT x, int count) {
@@ -38,7 +38,7 @@ void log_in_place(float* ASR_STREAM_RESTRICT x, int count) {
 }  // namespace
 
 MelFilters::MelFilters(int num_bins, double low_freq, double high_freq, int sample_rate, int fft_size) {
-  // Weights are computed in float, in torchaudio's order: near the edge of a narrow filter the rounding of the mel
+  // Weights are computed in float and in torchaudio's order: near the edge of a narrow filter, the rounding of the mel
   // scale is visible in the features.
   const double low_mel = mel_of(low_freq);
   const double delta = (mel_of(high_freq) - low_mel) / (num_bins + 1);

@@ -43,7 +43,7 @@ void radix4_first(int length, const double* ASR_STREAM_RESTRICT tw, const double
   }
 }
 
-// Later passes: `stride` butterflies share a twiddle. kStride fixes the trip count where it is small.
+// Later passes: `stride` butterflies share a twiddle. kStride makes a small trip count a compile-time constant.
 template <int kStride>
 inline __attribute__((always_inline)) void radix4_body(int length, int stride, const double* ASR_STREAM_RESTRICT tw,
                                                        const double* ASR_STREAM_RESTRICT xr,
@@ -105,8 +105,8 @@ void deinterleave(int half, const double* ASR_STREAM_RESTRICT frame, double* ASR
   }
 }
 
-// From Z, the transform of even samples + i * odd samples, to the power of X. With E and O the transforms of the
-// even and odd samples and w = exp(-2 pi i k / size): X[k] = E[k] + w O[k] and |X[half - k]| = |E[k] - w O[k]|.
+// Computes the power spectrum of X from Z, the transform of even samples + i * odd samples. With E and O the transforms
+// of the even and odd samples and w = exp(-2 pi i k / size): X[k] = E[k] + w O[k] and |X[half - k]| = |E[k] - w O[k]|.
 ASR_STREAM_MULTIVERSION
 void split_power(int half, const double* ASR_STREAM_RESTRICT wr, const double* ASR_STREAM_RESTRICT wi,
                  const double* ASR_STREAM_RESTRICT zr, const double* ASR_STREAM_RESTRICT zi,

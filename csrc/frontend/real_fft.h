@@ -1,8 +1,8 @@
 // Power spectrum of real frames: a Stockham radix-4 FFT of half the length on split real and imaginary arrays,
 // with inner loops over contiguous memory, which compilers vectorize.
 //
-// In double precision: speech leaves mel bins 100 dB below the rest of the spectrum, and there the rounding of a float
-// transform changes the logarithm by 1e-3 and more.
+// Double precision, because mel bins of speech may be 100 dB below the rest of the spectrum. There, the rounding errors
+// of a float transform change the logarithm by 1e-3 and more.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@ namespace asr_stream {
 
 class RealFft {
  public:
-  // `size` is a power of two, at least 16; std::invalid_argument otherwise.
+  // `size`: a power of two, at least 16; otherwise throws std::invalid_argument.
   explicit RealFft(int size);
 
   int size() const noexcept { return size_; }
@@ -22,7 +22,7 @@ class RealFft {
  private:
   struct Pass {
     int length;  // of the sub-transforms of this pass
-    int stride;  // how many of them lie interleaved
+    int stride;  // number of interleaved sub-transforms
     std::vector<double> twiddles;  // radix 4: [3][re, im][length/4]
   };
 
@@ -30,7 +30,7 @@ class RealFft {
   std::vector<Pass> passes_;
   std::vector<double> split_re_, split_im_;  // exp(-2 pi i k / size), k in [0, size/4]
   std::vector<double> work_[4];              // re and im, two of each
-  std::vector<float> upper_;                 // power of the upper half of the spectrum, in reverse
+  std::vector<float> upper_;                 // power of the upper half of the spectrum, in reverse order
 };
 
 }  // namespace asr_stream

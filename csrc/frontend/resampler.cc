@@ -15,13 +15,13 @@ namespace asr_stream {
 
 namespace {
 
-constexpr std::int64_t kHalfWidth = 80;  // of the filter, in samples of the lower rate
-constexpr double kCutoff = 0.96;         // of the lower Nyquist frequency: half-way through the transition
+constexpr std::int64_t kHalfWidth = 80;  // half width of the filter, in samples at the lower rate
+constexpr double kCutoff = 0.96;         // relative to the lower Nyquist frequency, mid-transition
 constexpr double kKaiserBeta = 10.06;    // stop band at -100 dB; transition of 0.08 with this width
-constexpr std::int64_t kMaxTable = 1 << 18;   // floats: larger ones, of odd ratios, are interpolated
-constexpr std::int64_t kResolution = 512;     // their rows per sample of the lower rate: an error of -106 dB
-constexpr std::size_t kLanes = 16;            // sums side by side, in a fixed order on every machine
-constexpr std::size_t kPiece = 1 << 14;       // input samples processed at once, which limits the memory
+constexpr std::int64_t kMaxTable = 1 << 18;   // in floats; larger tables, of odd ratios, are interpolated
+constexpr std::int64_t kResolution = 512;     // rows of these per sample at the lower rate; error -106 dB
+constexpr std::size_t kLanes = 16;            // parallel sums, so that the order is fixed on every machine
+constexpr std::size_t kPiece = 1 << 14;       // input samples per step; limits memory
 
 // I0, the modified Bessel function of order 0, by its series.
 double bessel(double x) {
@@ -33,7 +33,7 @@ double bessel(double x) {
   return sum;
 }
 
-// The filter at a distance in samples of the lower rate.
+// The filter at a distance, which is in samples at the lower rate.
 double filter_at(double x) {
   const double inside = 1.0 - (x / kHalfWidth) * (x / kHalfWidth);
   if (inside <= 0.0) return 0.0;
@@ -85,7 +85,7 @@ void Resampler::make_filters(double ratio) {
   for (std::size_t r = 0; r < filters_.size() / width; ++r) {
     const double offset = static_cast<double>(reach_ - 1) + static_cast<double>(r) / static_cast<double>(num_rows_);
     for (std::size_t k = 0; k < width; ++k) row[k] = filter_at((static_cast<double>(k) - offset) / ratio);
-    // Each row separately: a constant input stays constant.
+    // Each row is normalized, so that constant input gives constant output.
     const double sum = std::accumulate(row.begin(), row.end(), 0.0);
     for (std::size_t k = 0; k < width; ++k) filters_[r * width + k] = static_cast<float>(row[k] / sum);
   }
@@ -108,7 +108,7 @@ template void Resampler::accept(const float* samples, std::size_t count, std::ve
 template void Resampler::accept(const std::int16_t* samples, std::size_t count, std::vector<float>& output);
 
 void Resampler::finish(std::int64_t num_total, std::vector<float>& output) {
-  // A rounded clock may need one sample beyond the end of the input.
+  // `num_total`, which comes from a rounded clock, may need one sample beyond the end of the input.
   held_.insert(held_.end(), static_cast<std::size_t>(reach_ + down_ / up_ + 1), 0.0f);
   produce(num_total, output);
 }

@@ -2,10 +2,10 @@
 //
 // - One producer thread calls write/drop, one consumer thread calls read. Counters may be read by any thread.
 // - Indices are 64-bit and only grow; they may wrap past 2^64. `index & mask` is the slot, so all slots are usable.
-// - The producer never waits, locks or allocates. When the ring is full the NEW samples are dropped.
-// - A gap is published as (position, samples dropped so far) before the samples that follow it, and a read
-//   stops at a gap, so sample times stay true. While the list of gaps is full nothing is accepted: the open gap
-//   grows instead, and no loss is forgotten.
+// - The producer never waits, locks or allocates. When the ring is full, new samples are dropped.
+// - A gap is published as (position, samples dropped so far) before the samples after it, and a read stops at a gap. So
+//   sample times stay correct. While the list of gaps is full, no samples are accepted: the open gap grows instead, so
+//   no loss is forgotten.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ class RingBuffer {
   static constexpr std::size_t kMaxGaps = 64;
 
   // `capacity` in samples, rounded up to a power of two; std::invalid_argument outside [1, 2^30].
-  // `first_index` only matters to tests of the wrap at 2^64.
+  // `first_index`: only for tests of the wraparound at 2^64.
   explicit RingBuffer(std::int64_t capacity, std::uint64_t first_index = 0)
       : capacity_(round_up(capacity)),
         mask_(capacity_ - 1),
@@ -42,7 +42,7 @@ class RingBuffer {
 
   // ---- producer thread ----
 
-  // Appends up to `count` samples and returns how many fitted; the rest is dropped and counted.
+  // Appends up to `count` samples and returns how many fit; the rest is dropped and counted.
   std::size_t write(const float* samples, std::size_t count) noexcept {
     return write_from(count, [samples](float* out, std::size_t offset, std::size_t n) {
       std::memcpy(out, samples + offset, n * sizeof(float));
@@ -66,7 +66,7 @@ class RingBuffer {
 
   // Records that `count` samples were lost before they reached the ring.
   void drop(std::uint64_t count) noexcept {
-    // After the write index, with release: a consumer that sees the loss also sees every sample before it.
+    // Stored after the write index, with release: a consumer that sees the loss also sees every sample before it.
     num_dropped_.store(num_dropped_.load(std::memory_order_relaxed) + count, std::memory_order_release);
   }
 
@@ -77,12 +77,12 @@ class RingBuffer {
     std::uint64_t gap;  // samples lost immediately before the first sample of this read
   };
 
-  // Copies up to `max_samples` into `out`. Never crosses a gap. When the ring is empty and samples were lost at
-  // its end, returns that gap with no samples.
+  // Copies up to `max_samples` into `out`. Never crosses a gap. If the ring is empty and samples were lost at its end,
+  // returns that gap without samples.
   ReadResult read(float* out, std::size_t max_samples) noexcept {
     if (max_samples == 0) return {0, 0};
     const std::uint64_t index = read_index_.load(std::memory_order_relaxed);
-    // Before the write index: if the ring is empty up to that index, all these losses lie at or before `index`.
+    // Loaded before the write index: if the ring is empty up to that index, all these losses are at or before `index`.
     const std::uint64_t dropped = num_dropped_.load(std::memory_order_acquire);
     if (cached_write_index_ - index < max_samples) {
       cached_write_index_ = write_index_.load(std::memory_order_acquire);
@@ -127,7 +127,7 @@ class RingBuffer {
   std::uint64_t num_written() const noexcept { return write_index_.load(std::memory_order_acquire) - first_index_; }
   std::uint64_t num_dropped() const noexcept { return num_dropped_.load(std::memory_order_acquire); }
 
-  // Device time, in samples, just after what `read` returned so far: samples and gaps together.
+  // Position on the device's clock, in samples, after the data returned by `read` so far: samples plus gaps.
   std::int64_t sample_offset() const noexcept { return sample_offset_.load(std::memory_order_relaxed); }
 
  private:
@@ -165,7 +165,7 @@ class RingBuffer {
     return accepted;
   }
 
-  // True when no gap is open at `index` or it is now published; false when the list of gaps is full.
+  // Returns true if no gap is open at `index` or it is now published, and false if the list of gaps is full.
   bool publish_gap(std::uint64_t index) noexcept {
     const std::uint64_t dropped = num_dropped_.load(std::memory_order_relaxed);
     if (dropped == num_dropped_published_) return true;

@@ -1,5 +1,5 @@
-// ASR_STREAM_MULTIVERSION compiles a function for several x86-64 levels and picks one when the library loads.
-// The build turns contraction into fused multiply-add off, so every version gives the same bits.
+// ASR_STREAM_MULTIVERSION compiles a function for several x86-64 levels and selects one when the library is loaded. The
+// build disables contraction to fused multiply-add, so all versions give the same bits.
 #pragma once
 
 #if defined(ASR_STREAM_HAVE_TARGET_CLONES)

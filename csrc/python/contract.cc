@@ -1,4 +1,4 @@
-// The contract of all runtimes in Python: see asr/_core.pyi.
+// The constants shared by all runtimes, in Python: see asr/_core.pyi.
 #include "contract.h"
 
 #include <pybind11/pybind11.h>

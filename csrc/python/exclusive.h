@@ -1,4 +1,4 @@
-// Objects for one thread at a time, for Python's threads.
+// Python wrappers for objects that are not thread-safe.
 #pragma once
 
 #include <pybind11/pybind11.h>
@@ -11,8 +11,8 @@ namespace asr_stream {
 
 namespace py = pybind11;
 
-// An object for one thread at a time: a second thread gets a RuntimeError while the first uses it.
-// The interpreter lock is released, so that other objects can proceed.
+// Wraps an object for one thread at a time: a second thread gets a RuntimeError while the first uses it. The GIL is
+// released, so that other objects can proceed.
 template <typename T>
 class Exclusive {
  public:
@@ -32,7 +32,7 @@ class Exclusive {
   T object_;
 };
 
-// A method of T as a method of Exclusive<T>.
+// Converts a method of T to a method of Exclusive<T>.
 template <typename T, typename Result, typename... Args>
 auto exclusive(Result (T::*method)(Args...)) {
   return [method](Exclusive<T>& self, Args... args) {

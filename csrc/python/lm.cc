@@ -102,7 +102,7 @@ void bind_lm(py::module_& m) {
              const py::array array = require_bytes(data, "data");
              const auto* bytes = static_cast<const std::uint8_t*>(array.data());
              auto g2p = std::make_shared<G2p>(bytes, static_cast<std::size_t>(array.size()));
-             py::cast(g2p->phones());  // UnicodeDecodeError, a ValueError, for names that are not UTF-8
+             py::cast(g2p->phones());  // raises UnicodeDecodeError, a ValueError, for names that are not UTF-8
              return g2p;
            }),
            "data"_a)

@@ -29,8 +29,8 @@ namespace {
 
 using namespace pybind11::literals;
 
-// Copying this many samples blocks other Python threads for tens of microseconds; below that, copying is cheaper than
-// reacquiring the interpreter lock, which a busy thread may hold for 5 ms.
+// Copying more samples than this blocks other Python threads for tens of microseconds. For fewer samples, copying is
+// cheaper than reacquiring the GIL, which a busy thread may hold for 5 ms.
 constexpr std::size_t kLongCopy = std::size_t{1} << 16;
 
 template <typename Copy>
@@ -52,7 +52,7 @@ py::tuple ring_read(CaptureBuffer& buffer, std::int64_t max_samples) {
     throw py::value_error("max_samples must not be negative, got " + std::to_string(max_samples));
   }
   const ExclusiveUse::Scope scope(buffer.consumer, "RingBuffer.read");
-  // An array for the available samples, at least 1 so that an empty ring can report a gap at its end.
+  // An array for the available samples. Its size is at least 1, so that an empty ring can report a gap at its end.
   const std::size_t count =
       std::min(static_cast<std::size_t>(max_samples), std::max<std::size_t>(1, buffer.ring.num_available()));
   py::array_t<float> samples(static_cast<py::ssize_t>(count));

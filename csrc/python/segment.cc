@@ -47,7 +47,7 @@ py::array_t<float> to_array(const std::vector<float>& samples) {
   return py::array_t<float>(static_cast<py::ssize_t>(samples.size()), samples.data());
 }
 
-// The answer is copied while the object is held: another thread may use the object as soon as it is released.
+// Copies the answer while the object is held, because another thread may use the object as soon as it is released.
 py::object work(ExclusiveStream& self) {
   std::unique_ptr<Work> copy = self([](Stream& stream) {
     const Work* work = stream.work();

@@ -1,4 +1,4 @@
-// libasr_stream for C++17: the C API (asr_stream.h) with owners, strings and exceptions.
+// libasr_stream for C++17: a wrapper of the C API (asr_stream.h) with RAII, strings and exceptions.
 //
 //     asr::Model model("model.onnx");
 //     asr::Stream stream(model);
@@ -31,7 +31,7 @@ class Error : public std::runtime_error {
   asr_status status_;
 };
 
-// The structs of asr_stream.h, with their defaults.
+// The structs of asr_stream.h, initialized with their defaults.
 struct ModelOptions : asr_model_options {
   ModelOptions() { asr_model_options_init(this, sizeof(asr_model_options)); }
 };
@@ -39,7 +39,7 @@ struct ModelOptions : asr_model_options {
 struct Options : asr_options {
   Options() { asr_options_init(this, sizeof(asr_options)); }
 
-  // By name: set("beam_size", "64").
+  // Sets an option by its name: set("beam_size", "64").
   void set(const std::string& name, const std::string& value) {
     std::string error(1024, '\0');
     const asr_status status = asr_options_set(this, name.c_str(), value.c_str(), error.data(), error.size());
@@ -78,7 +78,7 @@ struct Event {
   std::vector<Alternative> alternatives;
 };
 
-// Immutable; any number of copies and threads share it.
+// Immutable; may be copied, and shared between threads.
 class Model {
  public:
   explicit Model(const std::string& path, const ModelOptions& options = {}) {
@@ -88,7 +88,7 @@ class Model {
     open([&](auto... out) { return asr_model_load_memory(data, size, &options, out...); });
   }
 
-  // A property, or "".
+  // A property, or "" if the model does not have it.
   std::string property(const std::string& name) const {
     const char* value = asr_model_property(get(), name.c_str());
     return value ? value : "";
@@ -114,7 +114,7 @@ class Model {
   std::shared_ptr<const asr_model> model_;
 };
 
-// Used by one thread at a time. Every call that returns no event may throw Error.
+// For one thread at a time. Every call that returns no event may throw Error.
 class Stream {
  public:
   explicit Stream(const Model& model, const Options& options = {}, const Assets& assets = {},
