@@ -19,7 +19,7 @@ bool all_of(std::string_view text, std::string_view among) {
   return !text.empty() && text.find_first_not_of(among) == std::string_view::npos;
 }
 
-// A text of the user's list: punctuation marks are attached like marks, everything else is a word.
+// Text from the user's list: punctuation marks are attached like marks, everything else is a word.
 SpokenCommand literal(std::string text) {
   const Kind kind = all_of(text, "\n")          ? Kind::kBreak
                     : all_of(text, ".,:;!?)]}%") ? Kind::kMark
@@ -84,7 +84,7 @@ Commands::Commands(const CommandLanguage* language, std::string_view list) : lan
 }
 
 void Commands::add(std::string phrase, SpokenCommand command) {
-  command.phrase = "";  // different from that of the table
+  command.phrase = "";  // distinguishes it from the table's phrase
   rows_.insert_or_assign(std::move(phrase), std::move(command));
 }
 
@@ -93,7 +93,7 @@ std::vector<FoundCommand> Commands::find(const std::vector<Word>& words, std::si
   std::vector<std::string> texts;
   for (const Word& word : words) texts.push_back(to_lower(word.text));
   const std::size_t size = words.size();
-  const auto pause_before = [&](std::size_t i) {  // the beginning and the end of an utterance count as pauses
+  const auto pause_before = [&](std::size_t i) {  // the start and end of an utterance count as pauses
     return i == 0 || i == size || words[i].start_s - words[i - 1].end_s >= kPause;
   };
   std::vector<FoundCommand> found;

@@ -2,12 +2,13 @@
 //
 //     hello comma how are you question mark   ->   Hello, how are you?
 //
-// A command is a row of a language's table, or a line of the user's list. Many are also ordinary words ("the period of
-// the war"), so:
+// A command is a row of a language's table or a line of the user's list. Many commands are also ordinary words ("the
+// period of the war"), so these rules apply:
 //
 // - A command cannot follow an article or another word that needs a noun.
-// - For a word such as "period" the language's rules tell whether it is used as a noun; after a pause, it is a command.
-// - "scratch that" stands alone: between pauses, or at the beginning or end of the utterance.
+// - For a word such as "period", the language's rules decide whether it is a noun. After a pause, it is always a
+//   command.
+// - "scratch that" must stand alone: between pauses, or at the beginning or end of the utterance.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +39,7 @@ struct SpokenCommand {
   bool is_ordinary_word = false;
 
   bool ends_sentence() const { return kind == Kind::kBreak || (!text.empty() && ends_in_stop()); }
-  bool changes_sentence() const;  // false for quotes and brackets, where the words around them decide
+  bool changes_sentence() const;  // false for quotes and brackets, which leave it to the words around them
 
  private:
   bool ends_in_stop() const;
@@ -46,8 +47,8 @@ struct SpokenCommand {
 
 struct CommandLanguage {
   std::vector<SpokenCommand> table;
-  std::unordered_set<std::string> not_after;  // words that need a noun after them
-  // Whether the words `first` to `last`, of a row with is_ordinary_word, are used as ordinary words.
+  std::unordered_set<std::string> not_after;  // words that must be followed by a noun
+  // Whether the words `first` to `last`, from a row with is_ordinary_word, are used as ordinary words.
   bool (*is_ordinary)(const std::vector<std::string>& words, std::size_t first, std::size_t last);
 };
 
@@ -56,21 +57,21 @@ struct FoundCommand {
   const SpokenCommand* command;
 };
 
-// The commands of one recognizer. Immutable.
+// The commands for one recognizer. Immutable.
 class Commands {
  public:
   static constexpr std::size_t kMaxLines = 1000;
   static constexpr double kPause = 0.3;  // seconds
 
-  // language: may be null. list: "next item -> new line": a phrase, and a phrase of the table, a text, or nothing,
-  // which removes the command. Throws std::invalid_argument with the line; also if there is neither a list nor a
-  // language.
+  // language: may be null. list: lines such as "next item -> new line". After the arrow is a phrase of the table, a
+  // text, or nothing, which removes the command. Throws std::invalid_argument with the line, and if there is neither a
+  // list nor a language.
   Commands(const CommandLanguage* language, std::string_view list);
   Commands(const Commands&) = delete;
   Commands& operator=(const Commands&) = delete;
 
-  // The commands among words, in order. For an incomplete text whose first `num_known` words stay, *num_decided is the
-  // number of words for which it is known whether they belong to a command.
+  // Finds the commands among the words, in order. For an incomplete text whose first `num_known` words will not change,
+  // *num_decided is the number of words for which it is certain whether they belong to a command.
   std::vector<FoundCommand> find(const std::vector<Word>& words, std::size_t num_known, bool is_final,
                                  std::size_t* num_decided) const;
 
@@ -79,7 +80,7 @@ class Commands {
 
   const CommandLanguage* language_;
   std::unordered_map<std::string, SpokenCommand> rows_;
-  std::unordered_set<std::string> beginnings_;  // of phrases
+  std::unordered_set<std::string> beginnings_;  // prefixes of phrases
   std::size_t longest_ = 0;
 };
 

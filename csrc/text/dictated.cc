@@ -15,14 +15,14 @@ constexpr std::string_view kMarks = ",.?!;:";
 
 bool is_mark(char byte) { return kMarks.find(byte) != std::string_view::npos; }
 
-// The word without the marks after it; its own full stop (p.m.) is kept.
+// The length of the word without the marks after it; its own full stop (p.m.) is kept.
 std::size_t base_of(const std::string& text, const std::string& own) {
   std::size_t base = text.size();
   while (base > 1 && is_mark(text[base - 1])) --base;
   return std::min(text.size(), base + (!own.empty() && own.back() == '.' ? 1 : 0));
 }
 
-// Replaces a mark by another one, so that there are never two.
+// Replaces an existing mark, so that there are never two.
 void append_mark(ReplacedWord& word, const std::string& mark) {
   std::string& text = word.word.text;
   if (!mark.empty() && is_mark(mark.front())) {
@@ -60,9 +60,9 @@ const SpokenCommand* TokensWithCommands::last_change() const {
 std::vector<ReplacedWord> put_together(const TokensWithCommands& given, const std::vector<std::string>& texts,
                                        std::size_t num_shown) {
   std::vector<ReplacedWord> result;
-  std::string opening;                      // before the next word
-  bool is_joined = false;                   // to the previous word
-  const SpokenCommand* capital = nullptr;  // of the next word
+  std::string opening;                      // text before the next word
+  bool is_joined = false;                   // whether the next word is joined to the previous one
+  const SpokenCommand* capital = nullptr;  // capitals for the next word
   for (std::size_t i = 0; i < given.tokens.size(); ++i) {
     const ShownToken& token = given.tokens[i];
     Word word{texts[i], given.words[token.first].start_s, given.words[token.last].end_s,

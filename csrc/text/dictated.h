@@ -1,4 +1,4 @@
-// Joins shown tokens, and the spoken commands among them, into words.
+// Joins formatted tokens and the spoken commands among them into words.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace asr_stream {
 
-// A placeholder for a word of a command; the other steps treat it as an unknown word.
+// Placeholder for a word of a command. The other steps treat it as an unknown word.
 inline constexpr std::string_view kCommandWord = "\x01";
 
 struct TokensWithCommands {
@@ -22,14 +22,15 @@ struct TokensWithCommands {
   const std::vector<FoundCommand>& found;
 
   bool is_command(std::size_t token) const { return tokens[token].text == kCommandWord; }
-  // nullptr: another word of the previous command.
+  // nullptr if the token is a later word of the previous command.
   const SpokenCommand* command(std::size_t token) const;
-  // The effect on the sentence of the commands from a token up to the next word; nullptr: none.
+  // The effect on the sentence of the commands from a token up to the next word; nullptr if there are none.
   const SpokenCommand* change(std::size_t token) const;
   const SpokenCommand* last_change() const;  // after the last word
 };
 
-// texts: of the tokens, with case and marks. num_shown: tokens that stay. A word is stable if all of it stays.
+// texts: those of the tokens, with case and marks. num_shown: number of tokens that will not change. A word is stable
+// if all of its tokens are.
 std::vector<ReplacedWord> put_together(const TokensWithCommands& given, const std::vector<std::string>& texts,
                                        std::size_t num_shown);
 

@@ -12,16 +12,16 @@ namespace asr_stream {
 
 namespace {
 
-// Words before a word that the network gets for a partial; a final uses all that it can. With this many, one of 2151
-// partials of read speech had another mark or case than with all 48 before it; with 12, 15.
+// Number of context words that the network gets for a partial; a final uses all that it can. With 16, one of 2151
+// partials of read speech had a different mark or case than with all 48; with 12, there were 15.
 constexpr std::size_t kPartialContext = 16;
 
-// A word is also stable before the network has seen all words of its look-ahead if its mark and case have at least this
-// probability. Then the final changes 0.3 % of the words that partials call stable (benchmarks/formatting.py); with 0.8
-// it changes 0.8 %, and a word is stable half a word sooner. Dictation cannot take back typed text.
+// A word whose mark and case have at least this probability is stable before the network has seen all of its
+// look-ahead. Then the final changes 0.3 % of the words that partials call stable (benchmarks/formatting.py). With 0.8
+// it changes 0.8 %, and words become stable half a word sooner. Dictation cannot take back typed text.
 constexpr float kCertain = 0.9f;
 
-// Silence after a forced cut, in seconds, that ends the sentence.
+// A silence of this many seconds after a forced cut ends the sentence.
 constexpr double kSentencePause = 0.5;
 
 // The pause before each token.
@@ -36,7 +36,7 @@ std::vector<double> pauses(const std::vector<Word>& words, const std::vector<Sho
   return result;
 }
 
-// Removes the words that "scratch that" takes back; also returns how many earlier utterances it takes back.
+// Removes the words that "scratch that" takes back. Also returns how many earlier utterances it takes back.
 std::size_t take_back(std::vector<Word>& words, std::vector<FoundCommand>& found, std::size_t& num_stable,
                       std::size_t& num_known) {
   std::size_t first = 0, num_former = 0, num_gone = 0;
@@ -96,7 +96,7 @@ const PunctuationRun* TextFormatter::partial(const std::vector<Word>& words, std
 }
 
 const PunctuationRun* TextFormatter::final(const std::vector<Word>& words, bool is_cut) {
-  begin_utterance();  // a final may have other words than its partials
+  begin_utterance();  // the words of a final may differ from its partials
   return format(words, words.size(), true, !is_cut);
 }
 
@@ -124,7 +124,7 @@ const PunctuationRun* TextFormatter::format(std::vector<Word> words, std::size_t
   if (shown_.empty() && continues_ && !words.empty() && words[0].start_s - last_end_s_ >= kSentencePause) {
     in_sentence_ = continues_ = false;
   }
-  // Settled words may have changed since then.
+  // Settled words may have changed.
   if (words_.size() > num_stable || !std::equal(words_.begin(), words_.end(), texts.begin())) begin_utterance();
   const std::vector<std::string> unmasked = texts;
   if (options_->mask && options_->mask->longest()) {
@@ -132,7 +132,7 @@ const PunctuationRun* TextFormatter::format(std::vector<Word> words, std::size_t
     if (!is_final) num_known -= std::min(num_known, options_->mask->longest() - 1);  // a phrase may continue
   }
 
-  // Numbers: settled ones and others.
+  // Numbers, in the settled words and in the others.
   const std::size_t begin = words_.size();
   draft_ = {std::move(words), tokens_, std::move(found), num_taken_back, 0, 0, is_final, complete};
   std::size_t num_settled = 0;
@@ -160,7 +160,7 @@ const PunctuationRun* TextFormatter::format(std::vector<Word> words, std::size_t
   const std::vector<double> all_pauses = pauses(draft_.words, draft_.tokens, draft_.first);
   for (std::size_t i = draft_.first; i < draft_.tokens.size(); ++i) {
     if (draft_tokens().is_command(i)) continue;
-    // Stars would change the case of the words beside them.
+    // Masked words are passed unmasked, because stars would change the case of the words beside them.
     const ShownToken& token = draft_.tokens[i];
     const bool masked = token.first == token.last && texts[token.first] != unmasked[token.first];
     run.words.push_back(masked ? unmasked[token.first] : token.text);
@@ -173,13 +173,13 @@ const PunctuationRun* TextFormatter::format(std::vector<Word> words, std::size_t
   return &*run_;
 }
 
-// Whether no command after this token, which is final, can change it.
+// Whether no later command can change this token, whose text is final.
 bool TextFormatter::is_settled(std::size_t token) const {
   const std::size_t behind = options_->commands && !draft_.is_final ? 1 : 0;
   return token + behind < tokens_.size();
 }
 
-// The state of the sentence after a command.
+// Updates the state of the sentence after a command.
 void TextFormatter::passes(const SpokenCommand* command) {
   if (!command || !command->changes_sentence()) return;
   in_sentence_ = !command->ends_sentence();
@@ -212,7 +212,7 @@ ShownText TextFormatter::shown(const std::vector<float>& mark_probs, const std::
       continued_ = continues_;
       continues_ = !draft_.complete;
       last_end_s_ = draft_.words.back().end_s;
-      // Spoken punctuation, or its absence, takes precedence over pauses.
+      // Spoken punctuation, or its absence, has priority over pauses.
       const SpokenCommand* last = draft.last_change();
       if (last) continues_ = !last->ends_sentence();
       if (options_->commands && !options_->punctuation) continues_ = in_sentence_;
@@ -224,7 +224,7 @@ ShownText TextFormatter::shown(const std::vector<float>& mark_probs, const std::
   return result;
 }
 
-// Sets case and marks of tokens that may still change, by the network, except where a mark was spoken.
+// Sets the case and marks of tokens that may still change with the network, except where a mark was spoken.
 void TextFormatter::punctuate_draft(const std::vector<float>& mark_probs, const std::vector<float>& case_probs,
                                     std::vector<std::string>& all) {
   if (mark_probs.size() != run_->words.size() * kNumMarks || case_probs.size() != run_->words.size() * kNumCases) {
@@ -242,7 +242,7 @@ void TextFormatter::punctuate_draft(const std::vector<float>& mark_probs, const 
   const auto rest = [skipped](const std::vector<float>& probs, std::size_t width) {
     return std::vector<float>(probs.begin() + static_cast<std::ptrdiff_t>(skipped * width), probs.end());
   };
-  std::vector<std::string> words;  // of the run, but with stars
+  std::vector<std::string> words;  // of the run, after masking
   for (const std::size_t place : places) words.push_back(draft.tokens[place].text);
   std::vector<float> marks = rest(mark_probs, kNumMarks);
   const std::vector<float> cases = rest(case_probs, kNumCases);
@@ -270,14 +270,14 @@ void TextFormatter::punctuate_draft(const std::vector<float>& mark_probs, const 
       if (found.marks[j] != Mark::kNone && !is_own) word.pop_back();
       if (before_break[j] != "." || !is_own) word += before_break[j];
     }
-    // "25," of a date, with a mark after it
+    // "25," in a date, followed by another mark
     const bool ends_in_comma = !words[j].empty() && words[j].back() == ',';
     if (ends_in_comma && word.size() > words[j].size()) word.erase(words[j].size() - 1, 1);
   }
   all.resize(draft.tokens.size());
   for (std::size_t j = 0; j < words.size(); ++j) all[places[j]] = std::move(found.words[j]);
 
-  // Stable tokens: those whose look-ahead the network has seen, or that it is sure about.
+  // A token is stable if the network has seen its look-ahead or is certain about it.
   std::size_t num_behind = 0;  // settled words
   for (const std::size_t place : places) num_behind += is_settled(place) ? 1 : 0;
   std::size_t j = 0;
@@ -294,7 +294,7 @@ void TextFormatter::punctuate_draft(const std::vector<float>& mark_probs, const 
   }
 }
 
-// Without the network, capitals follow spoken marks.
+// Without the network, only spoken marks cause capitals.
 void TextFormatter::leave_unpunctuated(std::vector<std::string>& all) {
   const TokensWithCommands draft = draft_tokens();
   const bool with_capitals = options_->commands && options_->formatted;

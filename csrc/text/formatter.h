@@ -1,10 +1,10 @@
-// Words as they are shown: applies spoken commands, masking, numbers, case and punctuation, and replacements, in this
+// Formats words for users: applies spoken commands, masking, numbers, case and punctuation, and replacements, in this
 // order, to one utterance after another.
 //
-// Words shown as stable in a partial stay as long as the recognized words do, and the cost of a partial depends only on
+// Words that a partial shows as stable stay as long as the recognized words do. The cost of a partial depends only on
 // its new words. The only state between utterances is whether a sentence continues after a forced cut.
 //
-// The owner runs the punctuation network when a partial or a final asks for it:
+// The caller runs the punctuation network when a partial or a final asks for it:
 //
 //     const PunctuationRun* run = formatter.partial(words, num_stable);
 //     ShownText text = formatter.shown(the network's answer for `run`, if any);
@@ -29,58 +29,58 @@ namespace asr_stream {
 
 struct TextOptions {
   bool formatted = true;               // with numbers, case and punctuation; otherwise only words
-  const Language* language = nullptr;  // null: words as recognized
+  const Language* language = nullptr;  // null if words are shown as recognized
   EnglishSpelling spelling = EnglishSpelling::kAmerican;
   std::shared_ptr<const Commands> commands;                // or none
   std::shared_ptr<const WordMask> mask;                    // or none
-  std::shared_ptr<const PunctuationMetadata> punctuation;  // of the network; null: lower case, except for "I"
+  std::shared_ptr<const PunctuationMetadata> punctuation;  // metadata of the network; null: lower case, except for "I"
   std::shared_ptr<const Replacements> replacements;        // or none
 };
 
-// Options for the text of a model's events. Lists: one entry per line, or empty.
+// Options for formatting the text of events. Lists have one entry per line; they may be empty.
 struct TextRequest {
   bool formatted = true;
-  std::string_view language;  // its code
+  std::string_view language;  // language code
   std::shared_ptr<const PunctuationMetadata> punctuation = nullptr;
   std::optional<std::string> mask = {};
-  bool commands = false;  // the language's; a list of them turns them on
+  bool commands = false;  // enables the commands of the language; a list also enables them
   std::optional<std::string> command_list = {};
   std::optional<std::string> replace = {};
   std::vector<WrittenForm> written_forms = {};  // of hotwords
   EnglishSpelling spelling = EnglishSpelling::kAmerican;
 };
 
-// Null: the text is shown as recognized. A language without a folder has neither numbers nor case and punctuation.
-// Throws std::invalid_argument for an invalid list, and for commands of a language without commands.
+// Returns null if the text is shown as recognized. A language without a folder has no numbers, case or punctuation.
+// Throws std::invalid_argument for an invalid list, and for commands if the language has none.
 std::shared_ptr<const TextOptions> text_options(const TextRequest& request);
 
-// One run of the network: words in lower case, and the pause before each in seconds, NaN if unknown.
+// One run of the network: words in lower case, and the pause before each word in seconds, NaN if unknown.
 struct PunctuationRun {
   std::vector<std::string> words;
   std::vector<double> pauses_s;
-  SpecialUnit beginning;  // kSentence, kContinues, or kNone: words before the first one are left out
-  bool complete;          // the speaker has ended
+  SpecialUnit beginning;  // kSentence, kContinues, or kNone if words before the first are left out
+  bool complete;          // whether the speaker has finished
 };
 
 struct ShownText {
-  std::vector<Word> words;  // a word that stands for several has their times and lowest confidence
+  std::vector<Word> words;  // a word for several has their times and lowest confidence
   std::size_t num_stable = 0;
   std::size_t num_taken_back = 0;  // finals only: number of earlier finals that it takes back
 };
 
-// For one stream. Each partial and final is followed by `shown`, unless there is nothing to show.
+// For one stream. Call `shown` after each partial and final, unless there is nothing to show.
 class TextFormatter {
  public:
   explicit TextFormatter(std::shared_ptr<const TextOptions> options) : options_(std::move(options)) {}
 
-  // The input of the network that is needed for the text, or null. Valid until `shown`.
+  // The network input that the text needs, or null. Valid until `shown`.
   const PunctuationRun* partial(const std::vector<Word>& words, std::size_t num_stable);
-  // is_cut: the speaker continues.
+  // is_cut: whether the speaker continues.
   const PunctuationRun* final(const std::vector<Word>& words, bool is_cut);
-  // The probabilities (num_words, kNumMarks) and (num_words, kNumCases) of the run's words; empty without a run. Throws
-  // std::invalid_argument for another size.
+  // Takes probabilities (num_words, kNumMarks) and (num_words, kNumCases) for the words of the run; empty without a
+  // run. Throws std::invalid_argument for a different size.
   ShownText shown(const std::vector<float>& mark_probs = {}, const std::vector<float>& case_probs = {});
-  void reset();  // a new text follows
+  void reset();  // starts a new text
 
  private:
   // A text in progress.
@@ -107,16 +107,16 @@ class TextFormatter {
   std::shared_ptr<const TextOptions> options_;
   bool continues_ = false;    // whether the utterance continues a sentence
   bool continued_ = false;    // whether the previous one did
-  double last_end_s_ = 0.0;   // of the previous utterance
+  double last_end_s_ = 0.0;   // end of the previous utterance
   // The shown text of the current utterance.
-  std::vector<std::string> words_;  // as recognized, that are settled
-  std::vector<ShownToken> tokens_;  // of them, before punctuation
-  std::vector<std::string> shown_;  // of the first tokens
-  bool in_sentence_ = false;        // after these
-  bool after_title_ = false;        // after these
-  std::size_t sentence_length_ = 0;  // words of the sentence after these
+  std::vector<std::string> words_;  // settled words as recognized
+  std::vector<ShownToken> tokens_;  // tokens of words_, before punctuation
+  std::vector<std::string> shown_;  // text of the first tokens
+  bool in_sentence_ = false;        // whether a sentence is open after shown_
+  bool after_title_ = false;        // whether a title precedes the next word
+  std::size_t sentence_length_ = 0;  // number of words in the open sentence
   Draft draft_;
-  std::optional<PunctuationRun> run_;  // of the draft
+  std::optional<PunctuationRun> run_;  // for the draft
 };
 
 }  // namespace asr_stream

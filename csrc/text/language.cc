@@ -7,7 +7,7 @@
 namespace asr_stream {
 
 bool is_language(std::string_view code) {
-  std::size_t length = 0;  // of the part so far
+  std::size_t length = 0;  // length of the current part
   bool is_first = true;
   for (const char c : code) {
     const bool is_small = c >= 'a' && c <= 'z';

@@ -1,6 +1,7 @@
-// The rules of a language for the text of events.
+// The language-dependent rules for the text of events.
 //
-// A language is a folder (en/, de/) and a row of the table in language.cc; everything else in csrc/text is general.
+// A language is a folder (en/, de/) and a row of the table in language.cc; all other code in csrc/text is
+// language-independent.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +26,7 @@ struct ShownToken {
   std::size_t first, last;
 };
 
-// Words around names, in lower case and without a full stop. Empty: only the network capitalizes names.
+// Words around names, in lower case and without a full stop. If empty, only the network capitalizes names.
 struct NameWords {
   std::unordered_set<std::string> titles;     // "mr": a name follows
   std::unordered_set<std::string> no_names;   // words after a title that do not begin a name
@@ -42,37 +43,36 @@ struct Language {
   //
   //     at nine thirty she paid twenty five dollars   ->   at 9:30 she paid $25
   //
-  // Returns the words from `first` on, in lower case, as shown: every word is in one token, in order. A word that is
-  // not part of a number is its own token, whatever it contains. `first` is the beginning of a token; earlier words are
-  // context.
+  // Returns the words from `first` on, in lower case, as shown. Every word belongs to one token, in order. A word that
+  // is not part of a number is a token of its own. `first` must be the beginning of a token; earlier words are context.
   //
-  // For an incomplete text whose first `num_stable` words stay, *num_settled is the number of leading tokens that also
-  // stay, because no rule has looked at other words. Only an address may begin with a word outside of all tables: for
-  // such a word it suffices that the next word exists, even if it may change.
+  // For an incomplete text whose first `num_stable` words will not change, *num_settled is the number of leading tokens
+  // that will not change either, because no rule has looked at later words. Only an address may begin with a word that
+  // is in no table: for such a word it is sufficient that a next word exists, even if it may change.
   std::vector<ShownToken> (*numbers)(const std::vector<std::string>& words, std::size_t first, std::size_t num_stable,
                                      std::size_t* num_settled);
 
-  void (*spell)(std::string& word);  // gives a lower-case word the capital that it always has: "I"
-  void (*respell)(std::string& word, EnglishSpelling wanted);  // of a lower-case word; null: there is one spelling
+  void (*spell)(std::string& word);  // capitalizes a lower-case word that always is, such as "I"
+  void (*respell)(std::string& word, EnglishSpelling wanted);  // on a lower-case word; null if there is one spelling
   const NameWords* names;
-  // Words that rarely follow a comma, such as "that", and the probability that a comma before them must have.
+  // Words that rarely follow a comma, such as "that", and the minimum probability of a comma before each.
   const std::unordered_map<std::string, float>* rare_commas;
   const CommandLanguage* commands;  // spoken commands
   bool (*is_initialism)(const std::string& word);  // whether a lower-case word is written in capitals: "fbi"
-  // Lower-case words that are obscene by the usual lists. Many are prefixes of other words ("cockpit", "title"), so a
-  // partial shows them only after they are stable.
+  // Lower-case words that common lists call obscene. Many are prefixes of other words ("cockpit", "title"), so partials
+  // show them only once they are stable.
   bool (*is_obscene)(const std::string& word);
 };
 
-// Whether it is empty or a BCP 47 code, with the language in lower case.
+// Whether `code` is empty or a BCP 47 code whose language is in lower case.
 bool is_language(std::string_view code);
 
-// The language for a code with or without a region. nullptr: a language without a folder; its words are shown as
+// The language for a code with or without a region. nullptr for a language without a folder, whose words are shown as
 // recognized.
 const Language* language(std::string_view code);
 
-// The language code for model files that do not state one: "en" if the tokens have only A to Z and apostrophes, like
-// those of the models trained so far; else "".
+// The language code for model files that do not state one: "en" if the tokens have only A to Z and apostrophes, as in
+// the models trained so far; otherwise "".
 std::string language_of_alphabet(const std::vector<std::string>& tokens);
 
 }  // namespace asr_stream

@@ -1,4 +1,4 @@
-// Lower and upper case of UTF-8 text: letters up to U+00FF, Greek and Cyrillic; others are unchanged.
+// Case conversion of UTF-8 text for letters up to U+00FF, Greek and Cyrillic; other characters are unchanged.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Applies a language's rules for numbers: at each word the rule that takes the most words wins.
+// Applies the number rules of a language: at each word, the rule that covers the most words wins.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace asr_stream {
 
-// The words that rules look at, and how far they looked. For one thread.
+// The words of a text; records how far the rules looked. Not thread-safe.
 class LookedAt {
  public:
   explicit LookedAt(const std::vector<std::string>& words) : words_(words) {}
@@ -21,15 +21,16 @@ class LookedAt {
     reach_ = std::max(reach_, i + 1);
     return i < words_.size() ? words_[i] : none;
   }
-  std::size_t reach() const noexcept { return reach_; }  // results so far do not depend on words from this one on
+  std::size_t reach() const noexcept { return reach_; }  // results so far do not depend on this word or later ones
 
  private:
   const std::vector<std::string>& words_;
   mutable std::size_t reach_ = 0;
 };
 
-// See Language::numbers. looked_at.reach(): of all rules so far. has_role(word): it can be part of a number, or affect
-// whether another one is. match(i): the tokens of the rule that takes the most words from word i on; empty: none does.
+// See Language::numbers. looked_at.reach(): for all rules so far. has_role(word): whether it can be part of a number or
+// affect whether another word is. match(i): the tokens of the rule that covers the most words from word i on; empty if
+// there is none.
 template <typename Reader, typename HasRole, typename Match>
 std::vector<ShownToken> longest_matches(const std::vector<std::string>& words, std::size_t first,
                                         std::size_t num_stable, std::size_t* num_settled, const Reader& looked_at,

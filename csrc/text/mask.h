@@ -9,12 +9,12 @@
 
 namespace asr_stream {
 
-// Words and phrases whose letters become stars.
+// Words and phrases whose letters are replaced by stars.
 class WordMask {
  public:
   explicit WordMask(std::string_view list);  // one entry per line, in any case
   void apply(std::vector<std::string>& words) const;
-  std::size_t longest() const noexcept { return longest_; }  // phrase, in words
+  std::size_t longest() const noexcept { return longest_; }  // length of the longest phrase in words
 
  private:
   std::unordered_set<std::string> phrases_;

@@ -60,16 +60,16 @@ std::size_t best(const float* probs, std::size_t count) {
 
 float probability(const float* mark_probs, Mark mark) { return mark_probs[static_cast<std::size_t>(mark)]; }
 
-// A comma becomes a full stop if that has a probability above kLikelyStop, in a sentence of kLongSentence words: the F1
-// of all marks rises from 56.9 to 58.7 % on TED talks (dev2012), and from 81.3 to 82.8 % on recognized read speech with
-// pauses; in shorter sentences it would lose more than it gains.
+// In a sentence of at least kLongSentence words, a comma becomes a full stop if that has a probability above
+// kLikelyStop. The F1 of all marks rises from 56.9 to 58.7 % on TED talks (dev2012), and from 81.3 to 82.8 % on
+// recognized read speech with pauses. In shorter sentences, it would fall.
 constexpr float kLikelyStop = 0.3f;
 constexpr std::size_t kLongSentence = 8;
 
-// Fewer words may be an answer or part of a sentence.
+// Fewer words may be an answer or only part of a sentence.
 constexpr std::size_t kMinMarked = 3;
 
-// Words that books write in capitals have 0.99 there; names that the network does not know, up to 0.84.
+// Words that books write in capitals have a probability of 0.99; names that the network does not know have up to 0.84.
 constexpr float kCertainCapitals = 0.85f;
 
 Mark likely_mark(const float* probs, std::size_t sentence_length, const std::string& next, const Language* language) {
@@ -81,7 +81,7 @@ Mark likely_mark(const float* probs, std::size_t sentence_length, const std::str
   return rare != language->rare_commas->end() && probability(probs, mark) < rare->second ? Mark::kNone : mark;
 }
 
-// The mark of the last word of a speaker who has ended.
+// The mark after the last word of a speaker who has finished.
 Mark end_mark(const float* probs, Mark likely) {
   if (likely == Mark::kPeriod || likely == Mark::kQuestion) return likely;
   return probability(probs, Mark::kQuestion) > probability(probs, Mark::kPeriod) ? Mark::kQuestion : Mark::kPeriod;
@@ -126,8 +126,8 @@ WordFeatures special_features(SpecialUnit unit) {
 std::int32_t pause_class(double pause_s) {
   if (std::isnan(pause_s)) return 0;
   if (pause_s < 0) throw std::invalid_argument("a pause must not be negative, got " + std::to_string(pause_s) + " s");
-  // Pauses are whole encoder frames, as most of the ends are: the difference of two times of a stream would fall on
-  // either side of an end, as it is rounded.
+  // Pauses are whole encoder frames, as are most of the bounds. Without rounding, the difference of two stream times
+  // would fall on either side of a bound.
   const double to_the_ms = std::round(1000 * pause_s) / 1000;
   return 1 + static_cast<std::int32_t>(std::upper_bound(std::begin(kPauseEnds), std::end(kPauseEnds), to_the_ms) -
                                        std::begin(kPauseEnds));

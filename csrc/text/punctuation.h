@@ -1,10 +1,10 @@
-// Case and punctuation of recognized words: the network's input, and the effect of its output on the words. The binding
-// runs the network itself.
+// Case and punctuation of recognized words: the input of the network, and the effect of its output on the words. The
+// caller runs the network.
 //
-// The network's input has one unit per word. A unit is kNumWordFeatures rows of one table, whose sum represents the
-// word: the whole word hashed twice, so that two words hardly ever share both rows (Svenstrup et al. 2017, "Hash
-// Embeddings"), and its prefixes and suffixes, which reveal names and endings of unseen words. So there is no
-// vocabulary.
+// The input has one unit per word. A unit is kNumWordFeatures row indexes of a table; the sum of these rows represents
+// the word. Two rows are hashes of the whole word, so that two words hardly ever share both (Svenstrup et al. 2017,
+// "Hash Embeddings"). The others are hashes of its prefixes and suffixes, which reveal names and endings of unseen
+// words. So there is no vocabulary.
 #pragma once
 
 #include <array>
@@ -21,9 +21,9 @@
 namespace asr_stream {
 
 inline constexpr std::size_t kNumWordFeatures = 5;
-inline constexpr std::int32_t kNumWordRows = 16384;  // of whole words
-inline constexpr std::int32_t kNumPartRows = 4096;   // of beginnings and endings
-inline constexpr std::int32_t kNumSpecialRows = 8;   // of units that are not words, after the others
+inline constexpr std::int32_t kNumWordRows = 16384;  // for whole words
+inline constexpr std::int32_t kNumPartRows = 4096;   // for prefixes and suffixes
+inline constexpr std::int32_t kNumSpecialRows = 8;   // for units that are not words; after the other rows
 inline constexpr std::int32_t kNumRows = kNumWordRows + kNumPartRows + kNumSpecialRows;
 
 using WordFeatures = std::array<std::int32_t, kNumWordFeatures>;  // each in [0, kNumRows)
@@ -33,7 +33,7 @@ enum class SpecialUnit : std::int32_t {
   kNone,       // also fills features that another special unit does not need
   kSentence,   // before the first word: a sentence begins
   kContinues,  // before the first word: the speaker is within a sentence
-  kEnd,        // after the last word: the speaker has ended
+  kEnd,        // after the last word: the speaker has finished
 };
 
 // Mark after a word, and case of a word, in the order of the network's outputs.
@@ -42,17 +42,17 @@ enum class Case : std::int32_t { kLower, kCapitalized, kUpper };
 inline constexpr std::size_t kNumMarks = 4;
 inline constexpr std::size_t kNumCases = 3;
 
-// Upper bounds in seconds of the classes of pauses; class 0 is an unknown pause, the last one any longer pause.
+// Upper bounds in seconds of the pause classes. Class 0 is an unknown pause; the last class is any longer pause.
 inline constexpr double kPauseEnds[] = {0.04, 0.12, 0.24, 0.4, 0.6, 0.9};
 inline constexpr std::int32_t kNumPauseClasses = 8;
 
-// The features of a word as recognized, in any case; all digits are alike. A full stop at its end ("Mr.") is ignored,
-// because words of training text have none.
+// The features of a word as recognized, in any case. All digits are treated alike. A full stop at its end ("Mr.") is
+// ignored, because words of training text have none.
 WordFeatures word_features(std::string_view word);
 WordFeatures special_features(SpecialUnit unit);
 
 // The class of the pause before a word, which is rounded to milliseconds; 0 for NaN. Throws std::invalid_argument for a
-// negative one.
+// negative pause.
 std::int32_t pause_class(double pause_s);
 
 // The network's input, row by row, and the index of its output for the first word.
@@ -63,17 +63,17 @@ struct PunctuationUnits {
   std::size_t num_words;
 };
 
-// The units of words that begin or continue a sentence or, for SpecialUnit::kNone, whose beginning is left out.
+// The units of words that begin or continue a sentence or, with SpecialUnit::kNone, follow words that are left out.
 // pauses_s: the pause before each word in seconds, NaN if unknown; empty if all are unknown. The pause before the first
-// word of the text is ignored. complete: the speaker has ended after the last word. Throws std::invalid_argument for
-// another number of pauses than words, or a negative one.
+// word of the text is ignored. complete: the speaker has finished after the last word. Throws std::invalid_argument if
+// the number of pauses differs from the number of words, or a pause is negative.
 PunctuationUnits punctuation_units(const std::vector<std::string>& words, const std::vector<double>& pauses_s,
                                    SpecialUnit beginning, bool complete);
 
 // Spellings of words of mixed case: mcdonald -> McDonald. Keys are in lower case.
 using MixedCase = std::unordered_map<std::string, std::string>;
 
-// Metadata of a network: the schema is that of asr/runtime/punctuation.py.
+// Metadata of a network; asr/runtime/punctuation.py has the schema.
 struct PunctuationMetadata {
   std::size_t look_ahead = 0;    // words after a word that its mark and case depend on
   std::size_t left_context = 0;  // words before it
@@ -85,17 +85,17 @@ PunctuationMetadata read_punctuation_metadata(const std::map<std::string, std::s
 
 struct PunctuationContext {
   bool continues = false;  // the words continue a sentence, so the first one is not capitalized for its position
-  bool complete = true;    // the speaker has ended; otherwise the last word gets no mark
+  bool complete = true;    // the speaker has finished; otherwise the last word gets no mark
   bool after_title = false;  // a name is expected
-  std::size_t sentence_length = 0;     // words of the sentence before these
-  const Language* language = nullptr;  // null: no rules of a language
+  std::size_t sentence_length = 0;     // number of words in the sentence before these words
+  const Language* language = nullptr;  // null if there are no language rules
 };
 
-// One entry for each given word, and the state for the words after them.
+// One entry per given word, and the state for the words after them.
 struct Punctuated {
   std::vector<std::string> words;
   std::vector<Mark> marks;
-  std::vector<float> certainties;  // the network's probability of what is shown, for each word and the words before it
+  std::vector<float> certainties;  // per word: probability of the shown case times that of the likeliest mark
   std::vector<bool> name_follows;  // after a title such as "Mr.", or "doctor" in capitals, without a mark
 };
 
@@ -104,11 +104,11 @@ struct Punctuated {
 // words: in lower case. A word with a capital, a digit or a sign other than an apostrophe keeps its letters, because an
 // earlier step wrote it. mark_probs (words.size(), kNumMarks), case_probs (words.size(), kNumCases): the most likely
 // mark and case are used, with these exceptions. A comma late in a sentence becomes a full stop if that is nearly as
-// probable; a comma before a word that rarely follows one is removed; three or more words of a speaker who has ended
+// probable. A comma before a word that rarely follows one is removed. Three or more words of a speaker who has finished
 // end in a mark. Words in all capitals need certainty, a known initialism, or a word without a vowel; otherwise the
-// word is treated as a name. The first word of a sentence is capitalized; after "?" the network decides, because speech
-// may be quoted there. A word's own full stop (p.m.) also ends a sentence. A name after a title is capitalized.
-// Throws std::invalid_argument for probabilities of another number of words.
+// word is treated as a name. The first word of a sentence is capitalized; after "?" the network decides, because the
+// sentence may continue after a quotation. A word's own full stop (p.m.) also ends a sentence. A name after a title is
+// capitalized. Throws std::invalid_argument for probabilities of a different number of words.
 Punctuated punctuate(const std::vector<std::string>& words, const std::vector<float>& mark_probs,
                      const std::vector<float>& case_probs, const MixedCase& mixed, const PunctuationContext& context);
 

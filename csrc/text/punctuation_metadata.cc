@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kMaxWords = 99999;
 
-// A JSON object whose values are strings. Throws std::invalid_argument for anything else.
+// A JSON object whose values are all strings. Throws std::invalid_argument for anything else.
 class TextObject {
  public:
   explicit TextObject(std::string_view json) : rest_(json) {}
@@ -64,7 +64,7 @@ class TextObject {
       if (static_cast<unsigned char>(c) < 0x20) fail();
       if (c == '\\') {
         c = next();
-        if (c != '"' && c != '\\' && c != '/') fail();  // no word has other ones; letters are not escaped
+        if (c != '"' && c != '\\' && c != '/') fail();  // words need no other escapes
       }
       result += c;
     }

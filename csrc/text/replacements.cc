@@ -89,9 +89,9 @@ void Replacements::apply(std::vector<ReplacedWord>& words) const {
     return found == texts_.end() ? nullptr : &found->second;
   };
   std::vector<ReplacedWord> result;
-  bool is_open = false;  // a phrase may begin before this token and continue
+  bool is_open = false;  // whether a phrase may begin before this token and continue
   for (std::size_t i = 0; i < words.size();) {
-    // The longest phrase from here, and the bytes of its last word that belong to it.
+    // The longest phrase from here, and the number of bytes of its last word that belong to it.
     const std::string* text = nullptr;
     std::size_t count = 0, end = 0;
     const std::size_t start = std::min(words[i].word.text.find_first_not_of(kOpening), words[i].base);

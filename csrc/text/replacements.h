@@ -1,4 +1,4 @@
-// Words and phrases that are shown as the user writes them: replacements, snippets, names with their own spelling.
+// Words and phrases shown as the user writes them: replacements, snippets, names with their own spelling.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +13,13 @@
 
 namespace asr_stream {
 
-// A phrase as spoken, in lower case, and as written.
+// A phrase as spoken, in lower case, and its written form.
 using WrittenForm = std::pair<std::string, std::string>;
 
-// Shown words, each with the words spoken for it.
+// A shown word, and the words spoken for it.
 struct ReplacedWord {
   Word word;
-  std::string spoken;  // in lower case, separated by spaces; empty: not part of any phrase
+  std::string spoken;  // in lower case, separated by spaces; empty if it cannot be part of a phrase
   std::size_t base;    // bytes of the word without the marks after it
   bool is_stable;
 };
@@ -28,28 +28,28 @@ struct ReplacedWord {
 class Replacements {
  public:
   static constexpr std::size_t kMaxLines = 10000;
-  static constexpr std::size_t kMaxWords = 16;    // of a phrase
+  static constexpr std::size_t kMaxWords = 16;    // per phrase
   static constexpr std::size_t kMaxText = 10000;  // bytes of the replacement
 
-  // list: one per line, "my address -> 12 Main Street", with \n for a line break and \\ for a backslash. forms: others;
-  // the list takes precedence. Throws std::invalid_argument with the line.
+  // list: one replacement per line, "my address -> 12 Main Street", with \n for a line break and \\ for a backslash.
+  // forms: more replacements; those of the list have priority. Throws std::invalid_argument with the line.
   Replacements(std::string_view list, const std::vector<WrittenForm>& forms);
 
-  // Replaces the longest phrase, as spoken or as shown, in any case. A mark after it and "'s" stay. Words that may
-  // begin a phrase are not stable.
+  // Replaces the longest phrases, as spoken or as shown, in any case. A mark after a phrase and "'s" are kept. Words
+  // that may begin a phrase are not stable.
   void apply(std::vector<ReplacedWord>& words) const;
   bool empty() const noexcept { return texts_.empty(); }
 
  private:
   void add(const std::string& phrase, std::string text);
 
-  std::unordered_map<std::string, std::string> texts_;  // by phrases
+  std::unordered_map<std::string, std::string> texts_;  // keyed by phrase
   std::unordered_set<std::string> beginnings_;          // prefixes of phrases, in whole words
-  std::size_t longest_ = 0;                             // phrase, in words
+  std::size_t longest_ = 0;                             // length of the longest phrase in words
 };
 
-// The texts before and after the arrow of a line such as "my address -> 12 Main Street"; `what` is for errors: throws
-// std::invalid_argument with the line. Escapes in the text are replaced, and it may be empty.
+// The texts before and after the arrow of a line such as "my address -> 12 Main Street". `what` is for error messages.
+// Throws std::invalid_argument with the line. Escapes in the text after the arrow, which may be empty, are replaced.
 
 std::pair<std::string, std::string> split_arrow(std::string_view line, const char* what);
 

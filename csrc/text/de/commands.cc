@@ -13,7 +13,7 @@ const std::unordered_set<std::string> kArticles{
     "kein",  "keine", "keinen", "mein", "meinen", "dein",   "sein",   "ihr",   "unser", "jeder", "jeden", "jedem",
     "jede",  "dieser", "diesen", "diesem", "diese", "dieses", "jedes", "jener", "welcher", "welchen"};
 
-// With which "Punkt" is a noun.
+// Words after which "Punkt" is a noun.
 const std::unordered_set<std::string> kAttributes{"zum",    "vom",     "am",       "im",     "ersten", "zweiten",
                                                   "dritten", "letzten", "nächsten", "wichtigen", "wichtiger",
                                                   "springende", "springenden", "erster", "letzter", "auf", "zu", "ein"};

@@ -17,9 +17,9 @@ const CommandLanguage& german_commands();
 std::vector<ShownToken> format_numbers(const std::vector<std::string>& words, std::size_t first,
                                        std::size_t num_stable, std::size_t* num_settled);
 
-// "vierundzwanzig", "neunzehnhundertneunzig", "zweitausendfünf": a cardinal below a million, written as one word.
+// A cardinal below a million, written as one word: "vierundzwanzig", "neunzehnhundertneunzig", "zweitausendfünf".
 std::optional<int> cardinal(const std::string& word);
-// "dritten", "einundzwanzigste": an ordinal below a million, in any of its endings.
+// An ordinal below a million, with any ending: "dritten", "einundzwanzigste".
 std::optional<int> ordinal(const std::string& word);
 
 }  // namespace asr_stream::de

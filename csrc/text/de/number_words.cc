@@ -35,7 +35,7 @@ std::optional<int> below_hundred(std::string_view word) {
   return std::nullopt;
 }
 
-// The numbers before and after a power of ten; one and zero if they are missing.
+// The numbers before and after a power of ten; if missing, they are one and zero.
 template <typename Part>
 std::optional<int> around(std::string_view word, std::string_view power, int factor, int most, Part part) {
   const std::size_t at = word.find(power);

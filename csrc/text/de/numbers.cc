@@ -1,4 +1,4 @@
-// Rules for German numbers. Up to twelve they stay words, unless a unit, money, a time or a date follows.
+// Rules for German numbers. Numbers up to twelve stay words unless a unit, money, a time or a date follows.
 #include <algorithm>
 #include <string>
 #include <unordered_map>
@@ -34,7 +34,7 @@ const std::unordered_map<std::string, std::string> kCurrencies = {
     {"euro", "€"}, {"dollar", "$"}, {"franken", "CHF"}, {"yen", "¥"}};
 const std::unordered_set<std::string> kOther = {"minus", "komma", "uhr", "celsius", "eine", "einen", "einem", "einer"};
 
-// "12.000"; four digits stand without a point, as years do.
+// "12.000". Numbers with four digits have no point, like years.
 std::string with_points(std::string digits) {
   if (digits.size() > 4) {
     for (std::size_t at = digits.size() - 3; at > 0; at = at > 3 ? at - 3 : 0) digits.insert(at, ".");
@@ -44,7 +44,7 @@ std::string with_points(std::string digits) {
 
 struct Amount {
   std::string text;
-  int value = 0;             // of a whole number
+  int value = 0;             // of an integer
   bool is_negative = false;
   bool is_decimal = false;
   std::size_t end = 0;
@@ -143,7 +143,7 @@ class Rules {
             {is_celsius ? "°C" : unit->second, amount.end, amount.end + is_celsius}};
   }
 
-  // "null eins sieben sechs": digits that are not a count, because they have a zero.
+  // "null eins sieben sechs": digits that are not a quantity, because they include a zero.
   Shown digits(std::size_t i) const {
     std::string all;
     std::size_t end = i;

@@ -1,7 +1,7 @@
 // Spoken commands of English.
 //
-// The words before "period" as a noun were counted in speeches, court transcripts, meetings and books;
-// benchmarks/commands.py counts false commands in sentences without commands.
+// The words before "period" as a noun were counted in speeches, court transcripts, meetings and books.
+// benchmarks/commands.py counts false commands in text without commands.
 #include <algorithm>
 
 #include "text/commands.h"
@@ -15,7 +15,7 @@ using Kind = SpokenCommand::Kind;
 
 const std::unordered_set<std::string> kArticles{"a", "an", "the", "my", "your", "our", "their", "its", "every"};
 
-// Words before "period", "colon" and the like as nouns.
+// Words that precede "period", "colon" and the like as nouns.
 const std::unordered_set<std::string> kAttributes{
     "long", "short", "time", "longer", "shorter", "brief", "difficult", "later", "early", "earlier", "waiting",
     "entire", "glacial", "indefinite", "grace", "interim", "extended", "lengthy", "limited", "limitations",
@@ -29,14 +29,14 @@ const std::unordered_set<std::string> kAttributes{
     "cloth", "fur", "red", "blue", "black", "white", "green", "straw", "high", "large", "small", "another",
     "whose", "which", "of", "whole", "certain", "same"};
 
-// The same, but not at the end of the utterance ("I like this period").
+// Likewise, but not at the end of the utterance ("I like this period").
 const std::unordered_set<std::string> kDeterminers{"this", "that", "these", "those", "some", "any",
                                                    "each", "no",   "what",  "his",   "one"};
 
-// The only words before "comma" as a noun: people rarely talk about commas.
+// The only words that precede "comma" as a noun, because people rarely talk about commas.
 const std::unordered_set<std::string> kOfCommas{"oxford", "serial", "inverted", "another"};
 
-// Words before "cap" and "dash" as verbs.
+// Words that precede "cap" and "dash" as verbs.
 const std::unordered_set<std::string> kSubjects{"to",   "will",  "would", "can",  "could", "should", "must", "may",
                                                 "might", "and",   "or",    "then", "i",     "he",     "she",  "they",
                                                 "we",    "you",   "don't", "not",  "in",    "with",   "from"};
@@ -45,7 +45,7 @@ const std::unordered_set<std::string> kUnitsOfTime{"year", "month", "week", "day
 const std::unordered_set<std::string> kBeforeUnit{"a", "an", "one", "this", "that", "last", "next", "every", "per",
                                                   "each", "the", "same", "another"};
 
-// Words after such a noun or verb, as in "a period of", "dash off", "cap and gown".
+// Words that follow such a noun or verb, as in "a period of", "dash off", "cap and gown".
 const std::unordered_set<std::string> kComplements{"of",      "off",     "out",   "cancer",
                                                    "between", "through", "drama", "piece"};
 const std::unordered_set<std::string> kNoCapitals{"of", "and", "on", "off", "in",  "is",  "was", "at",

@@ -1,4 +1,4 @@
-// English numbers, as they are spoken and as they are written.
+// English number words and how numbers are written.
 #include <algorithm>
 #include <string>
 #include <unordered_set>
@@ -199,7 +199,7 @@ NumberTables make_tables() {
     t.phrases[spoken] = shown;
   }
   for (const char* same : {"day to day", "day to night", "morning to night"}) t.phrases[same] = same;
-  t.phrases["to day"] = "today";  // as in old books
+  t.phrases["to day"] = "today";  // spelling of old books
   t.phrases["to night"] = "tonight";
   t.phrases["to morrow"] = "tomorrow";
   t.titles = {{"mister", "Mr."}, {"missus", "Mrs."}};
@@ -227,7 +227,7 @@ NumberTables make_tables() {
 
 NameWords make_names() {
   NameWords names;
-  // Not "king", "lord", "father", "prince": after these a verb is as likely as a name.
+  // Without "king", "lord", "father", "prince", which a verb follows as often as a name.
   names.titles = {"mr", "mrs", "ms", "mister", "missus", "miss", "dr", "doctor", "sir", "lady", "dame",
                        "professor", "captain", "colonel", "lieutenant", "sergeant", "aunt", "uncle", "saint", "st",
                        "mademoiselle"};
@@ -264,7 +264,7 @@ bool is_obscene(const std::string& word) {
   return words.count(word) != 0;
 }
 
-// "I", alone and in "I'm", is always capitalized.
+// "I" is always capitalized, alone and as in "I'm".
 void spell(std::string& word) {
   if (word == "i" || word.rfind("i'", 0) == 0) word[0] = 'I';
 }
@@ -282,7 +282,7 @@ const NameWords& english_names() {
 }
 
 const Language& english() {
-  // Less probable commas before these words were wrong more often than right in TED talks and in novels.
+  // Commas with a lower probability before these words were wrong more often than right in TED talks and in novels.
   static const std::unordered_map<std::string, float> rare_commas = {
       {"that", 0.75f}, {"was", 0.6f}, {"were", 0.6f}, {"has", 0.6f}, {"had", 0.6f}, {"will", 0.6f}, {"would", 0.6f}};
   static const Language language{"en",         "english",    format_english_numbers, spell,

@@ -17,7 +17,7 @@ bool is_word_letter(char c) { return c == 'a' || c == 'i' || c == 'o'; }
 
 }  // namespace
 
-// "f b i": FBI; "b twelve": B12. Of "a", "i" and "o", which are words, those at an end join known initials only.
+// "f b i": FBI; "b twelve": B12. The words "a", "i" and "o" at either end are joined only to form known initials.
 Shown Rules::letters(std::size_t i) const {
   std::string run;
   std::size_t end = i;
@@ -45,7 +45,7 @@ Shown Rules::letters(std::size_t i) const {
     return {};  // "x y or z"
   }
   std::string ending;
-  const std::string& next = spoken.word(end);  // "d v d's": the last letter of them
+  const std::string& next = spoken.word(end);  // "d v d's": the last letter may have an ending
   if (next.size() > 1 && next[0] >= 'a' && next[0] <= 'z' && (next.substr(1) == "s" || next.substr(1) == "'s") &&
       !is_word_letter(next[0]) && !(run.size() == 1 && is_article)) {
     run += next[0];
@@ -111,7 +111,7 @@ Shown Rules::house(std::size_t i) const {
   }
   std::string text = std::to_string(100 * first + second);
   if (spoken.is_letter(end) && !is_word_letter(spoken.word(end)[0])) text += capitals(spoken.word(end++));
-  for (std::size_t k = 0; k < 3; ++k) {  // words of the street's name
+  for (std::size_t k = 0; k < 3; ++k) {  // words of the street name
     const std::string& name = spoken.word(end + k);
     if (k > 0 && spoken.is(end + k, tables.streets)) return {{text, i, end - 1}};
     if (name.empty() || spoken.is_number(end + k) || !english_names().may_be_name(name)) return {};
@@ -119,8 +119,8 @@ Shown Rules::house(std::size_t i) const {
   return spoken.is(end + 3, tables.streets) ? Shown{{text, i, end - 1}} : Shown{};
 }
 
-// A name between the dots of an address: a word, or letters and digits; number of words, 0: none. of_domain: letters
-// may go on with a word ("g mail").
+// A name between the dots of an address: a word, or letters and digits. Returns the number of words, or 0. of_domain: a
+// word may follow the letters ("g mail").
 std::size_t Rules::label(std::size_t i, std::string& text, bool of_domain) const {
   const std::size_t begin = i;
   text.clear();
@@ -205,7 +205,7 @@ Shown Rules::address(std::size_t i) const {
   }
   if (n && spoken.is(at, tables.at)) {
     n = domain(at + 1, next);
-    if (!n && tables.mailboxes.count(local)) {  // "info at my company dot org": nobody looks at that
+    if (!n && tables.mailboxes.count(local)) {  // "info at my company dot org": "at" is not a preposition here
       std::string joined;
       for (std::size_t k = 1; k <= 3 && !spoken.is(at + k, tables.dot) && !spoken.word(at + k).empty(); ++k) {
         joined += spoken.word(at + k);

@@ -1,4 +1,4 @@
-// Unifies spelling: language models are trained on books of both countries and write "color" and "colour".
+// Unifies spelling. Language models are trained on books from both countries and output both "color" and "colour".
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace asr_stream {
 
-// Respells a lower-case word, with or without "'s". Unknown words stay.
+// Respells a lower-case word, with or without "'s". Unknown words are unchanged.
 void respell(std::string& word, EnglishSpelling wanted);
 
 }  // namespace asr_stream

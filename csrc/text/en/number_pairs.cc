@@ -1,5 +1,5 @@
-// Rules for two numbers that belong together: opening hours, ranges, odds, heights, counting. Digits for only one of
-// them would hide that.
+// Rules for two numbers that belong together: opening hours, ranges, odds, heights, counting. If only one of them were
+// in digits, they would no longer look related.
 #include <algorithm>
 #include <string>
 
@@ -9,7 +9,7 @@ namespace asr_stream {
 
 namespace {
 
-// The value of an amount below a thousand without sign and fraction; otherwise -1.
+// The value of an amount below a thousand without a sign or a fraction; otherwise -1.
 int small_value(const Amount& amount) {
   const bool is_plain = !amount.is_decimal && amount.scale == amount.end && amount.text[0] != '-';
   return is_plain && amount.text.size() <= 3 ? std::stoi(amount.text) : -1;
@@ -17,7 +17,7 @@ int small_value(const Amount& amount) {
 
 }  // namespace
 
-// "nine to five p m", "between two and four p m", "eight thirty to four": one of them is certainly a time.
+// "nine to five p m", "between two and four p m", "eight thirty to four": at least one of them is certainly a time.
 Shown Rules::hours(std::size_t i) const {
   if (follows_number(i)) return {};
   Shown low, high;
@@ -53,7 +53,8 @@ Shown Rules::hours(std::size_t i) const {
   return low;
 }
 
-// "forty to fifty thousand", "two or three hundred dollars": what the first number is multiplied by, too; 1: nothing.
+// "forty to fifty thousand", "two or three hundred dollars": the factor that also applies to the first number; 1 if
+// none.
 int Rules::shared_factor(const Amount& low, const Amount& high) const {
   const auto magnitude = tables.magnitudes.find(spoken.word(high.end - 1));
   const bool is_thousands = magnitude != tables.magnitudes.end() && magnitude->second == 1;

@@ -4,7 +4,7 @@
 
 namespace asr_stream {
 
-// Parses an amount that begins at a word; false if there is none.
+// Parses an amount that begins at word i. Returns false if there is none.
 bool Rules::read(std::size_t i, Amount& amount) const {
   const std::size_t begin = i;
   std::string sign;
@@ -25,7 +25,7 @@ bool Rules::read(std::size_t i, Amount& amount) const {
     const int first = integer->is_below(100) ? std::stoi(integer->digits) : 0;
     int rest = 0;
     const std::size_t more = first ? spoken.below_hundred(amount.end, rest) : 0, after = amount.end + more;
-    // "nine ten", "ten fifteen dollars": the second corrects a guess
+    // "nine ten", "ten fifteen dollars": the second number corrects the first
     const int distance = first < 10 ? 1 : first % 5 == 0 && rest % 5 == 0 ? 10 : first < 20 ? 3 : 0;
     const bool counts_on = rest > first && rest <= first + distance;
     const bool is_apart =
@@ -72,7 +72,8 @@ bool Rules::is_counted(std::size_t i) const {
          spoken.find(tables.currencies, i, currency);
 }
 
-// Whether "nineteen ninety five", from word `first` on, is one number before `end`; "ten fifty dollar bills" are ten.
+// Whether "nineteen ninety five", from word `first` on, is one number before `end`. In "ten fifty dollar bills", it is
+// not.
 bool Rules::ends_pair(std::size_t first, std::size_t end) const {
   const bool after_article = first > 0 && spoken.is(first - 1, tables.article);
   Currency currency;
@@ -86,7 +87,7 @@ bool Rules::ends_pair(std::size_t first, std::size_t end) const {
   return n && (after_article || is_plural);
 }
 
-// An amount from word `first` on, with a `symbol` in front; its last token reaches to `end`.
+// Adds an amount from word `first` on, with `symbol` before it. Its last token extends to `end`.
 void Rules::add(Shown& shown, const Amount& amount, std::size_t first, const std::string& symbol,
                 std::size_t end) const {
   const bool is_negative = amount.text[0] == '-';
@@ -112,7 +113,7 @@ bool Rules::add_phrase(Shown& shown, const NumberTables::Texts& table) const {
   return n != 0;
 }
 
-// Whether a verb of paying stands in the four words before.
+// Whether one of the four previous words is a verb of paying.
 bool Rules::means_money(std::size_t i) const {
   for (std::size_t k = 1; k <= std::min<std::size_t>(i, 4); ++k) {
     if (spoken.is(i - k, tables.of_money)) return true;
@@ -176,7 +177,7 @@ Shown Rules::measure(std::size_t i) const {
   if (!n || (amount.is_article && unit[0] == ' ')) return {};
   Shown shown;
   const std::size_t end = amount.end + n;
-  // "nineteen fifty percent" may be 19.50 or 1,950
+  // "nineteen fifty percent" may be 19.50 or 1,950.
   if (amount.is_pair && unit == "%" && amount.text.find(',') != std::string::npos) return words(i, end);
   if (unit[0] == ' ' || amount.scale != amount.end) {
     add(shown, amount, i, "", amount.end);
@@ -315,7 +316,7 @@ Shown Rules::ordinal(std::size_t i) const {
     }
   }
   const auto found = spoken.integer(i, true);
-  // "one tenth", "a hundredth" are fractions; "a twenty second pause" is none of these.
+  // "one tenth" and "a hundredth" are fractions. "a twenty second pause" is neither a fraction nor an ordinal.
   if (!found || found->is_article || found->is_below(10) || follows_number(i)) return {};
   const bool after_article = i > 0 && spoken.is(i - 1, tables.article);
   if (after_article && (found->end == i + 1 || spoken.is(found->end - 1, tables.counted))) return {};

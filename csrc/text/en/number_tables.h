@@ -1,5 +1,5 @@
-// The English words for numbers: everything that the rules know about them. Words are in lower case, phrases have one
-// space between words.
+// The English words for numbers; the rules know no others. Words are in lower case. Words of a phrase are separated by
+// single spaces.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,9 @@ namespace asr_stream {
 
 struct Currency {
   std::string symbol;  // before the amount
-  bool is_clear;       // otherwise another meaning of the word is more likely, unless cents or a magnitude are given
-  bool is_singular = false;  // "a hundred dollar bill": the article is not the number's
-  bool has_cents = true;     // otherwise "twelve fifty yen" are 1,250
+  bool is_clear;       // if false, another meaning is more likely unless cents or a magnitude follow
+  bool is_singular = false;  // "a hundred dollar bill": the article does not belong to the number
+  bool has_cents = true;     // if false, "twelve fifty yen" means 1,250
 };
 
 struct NumberTables {
@@ -35,11 +35,11 @@ struct NumberTables {
   Values repeats;              // double: 2
   Words zeros;                 // the first is also used for numbers, the others only among digits
   Words hundred, hundredth, hundreds, article, conjunction, point, minus, plus;
-  std::string number_zero;     // what stands for 0 by itself
+  std::string number_zero;     // text for 0 by itself
 
   // Times and dates.
   Texts month_names;           // as they are written
-  Words doubtful_months;       // that are also other words
+  Words doubtful_months;       // months that are also other words
   Words of, oclock, half, quarter, past, until, minutes, time_prepositions, times_of_day, year_prepositions;
   Words clock_prepositions;    // before "ten to nine": not "from", which begins a range
   Words year;                  // before a year of any century
@@ -60,12 +60,12 @@ struct NumberTables {
   Words buck;                  // "a buck fifty" stays in words
   Texts units;                 // phrases, and the text to put after the number
   Words counted;               // words after a number that show that it is neither a year nor a time
-  Words singular;              // of them and of money: "five fifteen year olds" are five
+  Words singular;              // singular units and currencies: "five fifteen year olds" are five
   Words ages, old;             // "five year olds"
   Words range, between, by, in, from, feet, pounds, ounces;
   Texts out_of;                // phrases
   Values denominators;         // "eighths": 8
-  Words divided;               // what is measured in fractions: cups, inches
+  Words divided;               // units measured in fractions: cups, inches
 
   // Strings of digits and letters.
   Words number_cues;           // digits after these are one string
@@ -90,8 +90,8 @@ struct NumberTables {
   void collect_roles();  // fills in the last two
 };
 
-// Language::numbers: a small grammar over the tables. At each word the rule that takes the most words wins; in a tie
-// the earlier one. Ambiguous words stay: "one" alone, numbers below ten without a unit, and "a hundred".
+// See Language::numbers. A small grammar over the tables: at each word, the rule that covers the most words wins; ties
+// go to the earlier rule. Ambiguous words stay: "one" alone, numbers below ten without a unit, and "a hundred".
 std::vector<ShownToken> format_english_numbers(const std::vector<std::string>& words, std::size_t first,
                                                std::size_t num_stable, std::size_t* num_settled);
 

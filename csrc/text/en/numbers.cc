@@ -1,4 +1,4 @@
-// English numbers: the rule that takes the most words.
+// Formats English numbers with the rule that covers the most words.
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,7 +20,7 @@ constexpr Rule kRules[] = {&Rules::address, &Rules::hours,    &Rules::range,  &R
                            &Rules::year,    &Rules::ordinal,  &Rules::lettered, &Rules::amount,
                            &Rules::letters};
 
-// Whether a word can be part of a number, or tell whether another one is.
+// Whether a word can be part of a number or affect whether another word is.
 bool has_role(const std::string& word, const NumberTables& tables) {
   const bool is_letter = !word.empty() && word[0] >= 'a' && word[0] <= 'z' &&
                          (word.size() == 1 || word.substr(1) == "s" || word.substr(1) == "'s");

@@ -53,7 +53,7 @@ std::size_t SpokenNumbers::below_hundred(std::size_t i, int& value, bool ordinal
   return 0;
 }
 
-// ended: by an ordinal, which nothing can follow.
+// ended: whether an ordinal, which nothing can follow, ended the number.
 std::size_t SpokenNumbers::below_thousand(std::size_t i, int& value, bool ordinal, bool& ended) const {
   if (ordinal) {
     const std::size_t n = below_hundred(i, value, true);
@@ -87,7 +87,7 @@ std::size_t SpokenNumbers::below_thousand(std::size_t i, int& value, bool ordina
       return n + with_and + last;
     }
     if (const std::size_t more = below_hundred(begin, rest)) {
-      // "two hundred twelve hundred": the second is a number of its own
+      // "two hundred twelve hundred": the second is a separate number.
       if (is(begin + more, tables_.hundred)) break;
       value += rest;
       return n + with_and + more;

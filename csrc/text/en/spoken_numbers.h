@@ -1,4 +1,4 @@
-// Numbers among spoken words: which words are one number, and what its digits are.
+// Numbers among spoken words: which words form a number, and its digits.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 namespace asr_stream {
 
 // The words of a text, in lower case, and their meaning in a language. Parses numbers, but does not decide whether a
-// number should be written in digits. Positions are indexes of words; ranges end before `end`. For one thread.
+// number is written in digits. Positions are indexes of words; ranges are half-open. Not thread-safe.
 class SpokenNumbers : public LookedAt {
  public:
   struct Integer {
@@ -25,7 +25,7 @@ class SpokenNumbers : public LookedAt {
   struct DigitString {
     std::string digits;
     std::size_t num_atoms;    // spoken parts
-    std::size_t num_singles;  // of them one digit each, or a repeated one
+    std::size_t num_singles;  // parts that are one digit or a repeated digit
     bool has_zero;            // as a word, or a "double"
     std::size_t end;
   };
@@ -36,7 +36,7 @@ class SpokenNumbers : public LookedAt {
   bool is(std::size_t i, const NumberTables::Words& set) const { return set.count(word(i)) != 0; }
   bool is_letter(std::size_t i) const;
 
-  // The longest entry of `table`, a table of phrases, that begins here: its number of words, or 0. value: the entry's.
+  // The longest phrase of `table` that begins at word i: returns its number of words, or 0. value: that of the entry.
   template <typename Table>
   std::size_t find(const Table& table, std::size_t i, typename Table::mapped_type& value) const {
     std::size_t longest = 0;
@@ -46,7 +46,7 @@ class SpokenNumbers : public LookedAt {
         value = found->second;
         longest = n;
       }
-      if (!tables_.phrase_beginnings.count(phrase)) return longest;  // looks ahead no further than needed
+      if (!tables_.phrase_beginnings.count(phrase)) return longest;  // avoids unnecessary look-ahead
       phrase += " " + word(i + n);
     }
   }
@@ -58,9 +58,9 @@ class SpokenNumbers : public LookedAt {
   // "nineteen ninety four", "twenty oh five", "two thousand nine". end: the position after it.
   std::optional<int> year(std::size_t i, std::size_t& end, int first_century = 11) const;
   DigitString digit_string(std::size_t i) const;   // empty if there is none
-  // Digits after "point": "one four", "fourteen", "oh five". Empty: none.
+  // Digits after "point": "one four", "fourteen", "oh five". Empty if there are none.
   std::string fraction(std::size_t i, std::size_t& end) const;
-  bool is_number(std::size_t i) const;  // the word is part of one
+  bool is_number(std::size_t i) const;  // whether the word is part of a number
 
  private:
   std::size_t below_thousand(std::size_t i, int& value, bool ordinal, bool& ended) const;

@@ -13,7 +13,7 @@ std::string clock(int hour, int minute) {
 
 }  // namespace
 
-// "p m", but not that of "which one am i".
+// "p m", but not the end of "which one am i".
 std::size_t Rules::half_of_day(std::size_t i) const {
   std::string text;
   const std::size_t n = spoken.find(tables.halves_of_day, i, text);
@@ -25,7 +25,7 @@ bool Rules::is_clock_time(std::size_t i) const {
   return half_of_day(i) || spoken.find(tables.zones, i, text) || spoken.find(tables.parts_of_day, i, text);
 }
 
-// "nine thirty", "two p m", "three o'clock": whether it is one, by what is around it.
+// "nine thirty", "two p m", "three o'clock". The context decides whether it is a time.
 bool Rules::hour_and_minute(std::size_t i, Shown& shown) const {
   int hour = 0, minute = 0;
   const std::size_t n = spoken.below_hundred(i, hour);
@@ -49,7 +49,7 @@ bool Rules::hour_and_minute(std::size_t i, Shown& shown) const {
   if (spoken.is(end, tables.over) && spoken.is_number(end + 1)) return false;
   if (is_counted(end) || spoken.is_number(end) || spoken.is(end, tables.point)) return false;
   if (spoken.is(end, tables.times_of_day)) return true;
-  if (i == 0 && spoken.word(end).empty() && !is_oh) return true;  // an answer
+  if (i == 0 && spoken.word(end).empty() && !is_oh) return true;  // the answer to a question
   if (i > 0 && spoken.is(i - 1, tables.number_cues)) return false;
   return (minute % 15 == 0 && !is_oh) || (i > 0 && spoken.is(i - 1, tables.time_prepositions));
 }
