@@ -48,7 +48,7 @@ MIN_SECONDS = 60.0
 SHARE = 0.5
 """Weight of the fine-tuned model in the mean with the original model."""
 WORTH = 0.03
-"""Relative reduction of errors from which the new model is recommended."""
+"""Minimum relative reduction of errors for which the new model is recommended."""
 
 
 def split(cuts: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -128,7 +128,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Entry of `asr adapt`."""
-    output_path(args.output)  # fail before the training, not after it
+    output_path(args.output)  # check before the training, not after it
     language = stated_language(args.language, args.init)
     console = Console()
     table = args.recordings / RECORDED if args.recordings.is_dir() else args.recordings
@@ -139,7 +139,7 @@ def run(args: argparse.Namespace) -> int:
         result = prepare(read_table(table), folder, "recordings", PrepareOptions(normalizer_of(start.tokenizer)))
         for refusal in result.refusals:
             console.print(*left_out([refusal]), markup=False, soft_wrap=True)
-        sets = split(list(CutSet.from_jsonl_lazy(result.manifest)))  # paths of features stay relative to the folder
+        sets = split(list(CutSet.from_jsonl_lazy(result.manifest)))  # the paths of features are relative to the folder
         own, held_out = (folder / f"{name}.jsonl.gz" for name in ("own", "held_out"))
         for path, cuts in zip((own, held_out), sets, strict=True):
             CutSet.from_cuts(cuts).to_file(path)

@@ -147,7 +147,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def stated_language(given: str | None, source: str) -> str:
-    """The language of a model made from the weights `source`; empty: not stated. Raises ValueError for a bad code."""
+    """The language of a model made from the weights `source`; empty if not stated. Raises ValueError for an invalid
+    code."""
     if given is None:
         return "en" if source == "bundled" else ""
     if not is_language(given):
@@ -156,7 +157,7 @@ def stated_language(given: str | None, source: str) -> str:
 
 
 def _report_stage(stage: str) -> None:
-    """Prints what is done next: an export takes half a minute, longer on a busy machine."""
+    """Prints the next stage, because an export takes half a minute, or longer on a busy machine."""
     print(f"asr export: {stage} ...", file=sys.stderr, flush=True)
 
 
@@ -211,7 +212,7 @@ def _run_weights(args: argparse.Namespace, pretrained: Pretrained, source: str) 
     if args.int8:
         raise ValueError("--int8 is for inference: weights for further training are not quantized")
     require_folder(args.output)
-    rounded = in_half_precision(pretrained.model()).state_dict()  # the same values as an exported graph
+    rounded = in_half_precision(pretrained.model()).state_dict()  # the values that an exported graph stores
     replace(
         pretrained,
         config=without_folders(pretrained.config),

@@ -1,9 +1,9 @@
 """The decoding graph HLG of our word search: frames of the phone head in, words out (Mohri, Pereira and Riley 2002,
 "Weighted finite-state transducers in speech recognition").
 
-G is the language model (asr.export.grammar), L the pronunciations of its words, H the CTC topology of the tokens. A
-graph decoder has no weights of its own, so the weights of our search (csrc/search/lm_fusion.h) are on the arcs. The
-prior of a phone depends only on the previous phone of the same word, so it is part of L.
+G is the language model (asr.export.grammar), L has the pronunciations of its words, and H is the CTC topology of the
+tokens. A graph decoder has no weights of its own, so the weights of our search (csrc/search/lm_fusion.h) are on the
+arcs. The prior of a phone depends only on the previous phone of the same word, so it is part of L.
 
 kaldifst composes L and G, then determinizes and minimizes the result. H is applied here, because a composition would
 copy the words that may follow a context for each final phone of the context. Instead, each state of LG becomes a state
@@ -34,7 +34,7 @@ NUM_WORDS = 100_000
 COST_STEP = 1 / 16
 """Costs of LG are rounded to multiples of this (in nats), which makes more of its states equal."""
 MAX_EXTRA_ARCS = 2
-"""Arcs that may be copied to save a state and its two arcs, for a state of LG and the tokens that lead to it."""
+"""Maximum number of arcs copied to save a state and its two arcs, for a state of LG and the tokens that lead to it."""
 BLANK_LABEL = 1
 """Input labels of the graph are token ids + 1; 0 is epsilon."""
 NOT_FINAL = np.float32(np.inf)
@@ -85,7 +85,8 @@ class DecodingGraph:
 
 
 def check_phones(lm: NgramLm, phones: Sequence[str], weights: LmWeights | None = None) -> LmFusion:
-    """Our search over the phones of a model. Raises ExportError if the language model has other phones."""
+    """The fusion of our search over the phones of a model. Raises ExportError if the language model has different
+    phones."""
     if not phones:
         raise ExportError(
             "the model writes no phones, which a decoding graph needs to find words: train it with data.lexicon"
@@ -152,7 +153,8 @@ def determinized(left: Fst, right: Fst) -> Fst:
 
 
 def without_marks(graph: Fst, num_tokens: int) -> Fst:
-    """LG with epsilons for labels that are not tokens, merged into the arcs before if that does not add arcs."""
+    """LG with epsilons for labels that are not tokens. These are merged into the preceding arcs if that does not add
+    arcs."""
     reads = np.where(graph.reads < num_tokens, graph.reads, EPSILON)
     writes, cost, target = graph.writes.copy(), graph.cost.copy(), graph.target.copy()
     alone = np.bincount(graph.source, minlength=graph.num_states) == 1
@@ -180,18 +182,19 @@ def with_frames(graph: Fst, num_tokens: int) -> Fst:
     ends_word = np.bincount(graph.source[skips], minlength=graph.num_states) > 0
 
     def again(pairs: Ints) -> Ints:
-        """The pairs whose token may follow itself: within the word, or as the only phone of the next word."""
+        """The pairs whose token may follow itself, within the word or as the only phone of the next word."""
         state, token = np.divmod(pairs, num_tokens)
         return pairs[np.isin(pairs, read_here) | ((token % 2 == 1) & ends_word[state])]
 
     def arcs_of(pairs: Ints) -> tuple[Ints, Ints]:
-        """The arcs of the states of the pairs, as two arrays: the pair and the arc."""
+        """The arcs of the states of the pairs as two arrays: the pair and the arc."""
         state = pairs // num_tokens
         count = first[state + 1] - first[state]
         of = np.repeat(np.arange(len(pairs)), count)
         return pairs[of], np.arange(len(of)) + (first[state] - np.cumsum(count) + count)[of]
 
-    # A pair is a state and a token that repeats in it; the token led to it, or to a state that skips to it.
+    # A pair is a state and a token that repeats in it. The token led to that state, or to a state with an epsilon path
+    # to it.
     pairs = new = np.unique(graph.target[steps] * num_tokens + graph.reads[steps])
     while len(new):
         before, arcs = arcs_of(again(new))

@@ -26,7 +26,7 @@ class Contexts:
         self.keys: list[Ints] = []
         self.levels: list[Ngrams] = []
         self.beginnings: list[Ints] = []
-        """For each order: the position of each n-gram's prefix among the n-grams one word shorter."""
+        """For each order: the position of each n-gram's prefix among the n-grams of the order below."""
         self.states: list[Ints] = []
         """For each order but the last: the state of each n-gram; -1 if no n-gram extends it."""
         self.num_states = 1
@@ -67,7 +67,7 @@ class Contexts:
 def grammar(
     words: Sequence[str], levels: Sequence[Ngrams], labels: Ints, backoff_label: int, weights: LmWeights
 ) -> Fst:
-    """The transducer G. labels: (num_words,) label of each word; 0 leaves the word out."""
+    """The transducer G. labels: (num_words,) label of each word; words with label 0 are left out."""
     contexts = Contexts(levels)
     places = {word: place for place, word in enumerate(words)}
     final = np.zeros(contexts.num_states, np.float32)

@@ -55,7 +55,7 @@ def output_path(path: str | Path) -> Path:
 
 
 class Product(nn.Linear):
-    """nn.Linear as a product and a sum; the exporter would make a Gemm, which no pass here handles."""
+    """nn.Linear as a product and a sum. The exporter would emit a Gemm, which no pass in this package handles."""
 
     def forward(self, x: Tensor) -> Tensor:
         product = x @ self.weight.t()
@@ -63,7 +63,7 @@ class Product(nn.Linear):
 
 
 def with_products(model: AsrModel) -> AsrModel:
-    """A copy whose linear layers are `Product`s, as `AsrModel.step` needs for an export."""
+    """A copy of the model with `Product`s as linear layers, which an export of `AsrModel.step` needs."""
     model = copy.deepcopy(model)
     for module in model.modules():
         if type(module) is nn.Linear:
@@ -160,7 +160,7 @@ def decoder_graph(model: AsrModel) -> onnx.ModelProto:
     """The decoder's graph; N and the lengths of tokens, utterance and cache are dynamic. Without a cache it begins a
     sentence."""
     config = model.config
-    # The cache has one row in the example, so that the graph expands it: it may have N rows, or the default's one.
+    # The cache of the example has one row, so that the graph expands it: an input may have N rows, or one by default.
     cache = [torch.zeros(1, config.decoder_layers, size, config.dim) for size in (2, 2, 4, 4)]
     sentence = (
         torch.full((3, 5), 3),
@@ -195,7 +195,7 @@ def trace(
     shapes: tuple[object, ...] = tuple({axis: _DYNAMIC for axis in dims} for dims in input_dims)
     parameters = inspect.signature(module.forward).parameters.values()
     num_named = sum(parameter.kind is not parameter.VAR_POSITIONAL for parameter in parameters)
-    if num_named < len(parameters):  # the exporter wants the shapes of `*tensors` in a nested tuple
+    if num_named < len(parameters):  # the exporter expects the shapes of `*tensors` in a nested tuple
         shapes = (*shapes[:num_named], shapes[num_named:])
     with torch.no_grad(), _quiet():
         program = torch.onnx.export(
@@ -210,7 +210,7 @@ def trace(
         assert program is not None
         _name_transposed(program.model.graph)
         program.optimize()
-        # Name them after the optimization, which gives an output that is also an input its own value.
+        # Named after the optimization, which separates an output that is also an input.
         for values, names in ((program.model.graph.inputs, input_names), (program.model.graph.outputs, output_names)):
             for value, name in zip(values, names, strict=True):
                 value.name = name
@@ -262,7 +262,7 @@ def _clean(graph: onnx.ModelProto) -> onnx.ModelProto:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    # The exporter reports progress on stdout, by warnings and by loggers.
+    # The exporter reports progress on stdout, through warnings and through loggers.
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

@@ -25,14 +25,14 @@ from asr.neural_lm.model import NeuralLm, NeuralLmLayer
 from asr.runtime.neural_lm import NeuralLmFile
 
 MAX_ERROR = 2e-3
-"""float32 stored as float16: largest absolute difference of a log-probability."""
+"""float32 stored as float16: maximum absolute difference of a log-probability."""
 MAX_INT8_ERROR = 0.1
 """int8: mean absolute difference of a log-probability of likely tokens."""
 NUM_BLOCKS = 8
 """See `NeuralLmGraph`."""
 
 SHARE, WEIGHT = 0.6, 1.2
-"""Of the bundled network; see csrc/search/neural_lm.h."""
+"""Values of the bundled network; see csrc/search/neural_lm.h."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ class NeuralLmReport:
     size: int
     """Bytes of the file."""
     error: float
-    """Difference of log-probabilities from PyTorch: the largest; for int8 the mean."""
+    """Difference of log-probabilities from PyTorch: the maximum; for int8, the mean."""
 
 
 class NeuralLmGraph(nn.Module):
     """(T,) int64 pieces, parents, depths and ends -> (T,) log-probability of each piece given its parent.
 
-    Scores of attention and logits are computed in blocks of nodes, one after the other: a run of 800 nodes then takes
-    21 MB in place of 47, and no more time.
+    Attention scores and logits are computed in blocks of nodes, one after another. A run of 800 nodes then takes 21 MB
+    instead of 47 MB, and no more time.
     """
 
     def __init__(self, model: NeuralLm) -> None:
@@ -145,7 +145,7 @@ def _difference(model: NeuralLm, file: NeuralLmFile, int8: bool) -> float:
 
 
 def _transposed(graph: onnx.ModelProto) -> onnx.ModelProto:
-    """Stores the embedding table once more, transposed, as a constant for the output layer."""
+    """Adds a transposed copy of the embedding table as a constant for the output layer."""
     tensors = {tensor.name: tensor for tensor in graph.graph.initializer}
     added, nodes = [], []
     for node in graph.graph.node:

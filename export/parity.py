@@ -45,7 +45,8 @@ CASES = (
     Case(2, 1, 7, 60),
     Case(1, 40, 128, 50),
 )
-"""Chunks from 40 ms to 1.6 s, with and without left context; one of 128 frames fills after several chunks."""
+"""Chunks from 40 ms to 1.6 s, with and without left context. A left context of 128 frames fills only after several
+chunks."""
 
 MAX_ERROR = 1e-3
 """float32: largest absolute difference of log-probabilities, encoder output and cache."""
@@ -186,7 +187,7 @@ def step_onnx(
 def step_through(
     step: Callable[..., Any], cache: Any, features: FloatArray, num_frames: npt.NDArray[np.int64], case: Case
 ) -> tuple[list[Stream], tuple[npt.NDArray, ...]]:
-    """The same for any `step(chunk, num_valid, cache)` that returns what AsrModel.step returns."""
+    """The same for any `step(chunk, num_valid, cache)` that returns the same as AsrModel.step."""
     pieces = []
     for chunk, num_valid in chunks(features, num_frames, case):
         log_probs, encoder_out, cache, phones = step(chunk, num_valid, cache)
@@ -223,7 +224,7 @@ def _flat(streams: list[Stream]) -> list[FloatArray]:
 
 @torch.no_grad()
 def _score_errors(model: AsrModel, onnx_model: OnnxModel, encoder_out: FloatArray) -> tuple[float, float]:
-    """Errors of the scores of sentences, as a whole and token by token."""
+    """Errors of the sentence scores, for whole sentences and token by token."""
     random = np.random.default_rng(0)
     vocab_size = onnx_model.metadata.vocab_size
     worst = np.zeros(2)
@@ -232,7 +233,8 @@ def _score_errors(model: AsrModel, onnx_model: OnnxModel, encoder_out: FloatArra
         memory = encoder_out[:num_frames]
         found = np.stack([onnx_model.score(tokens, memory), step_scores(onnx_model.decoder, tokens, memory)], axis=1)
         for row, scores in zip(tokens, found, strict=True):
-            # PyTorch scores one at a time: a score must not depend on the other hypotheses of the batch.
+            # PyTorch scores one sentence at a time, because a score must not depend on the other hypotheses of the
+            # batch.
             ids, count = torch.tensor([row or [0]]), torch.tensor([len(row)])
             frames = torch.from_numpy(memory)[None]
             expected = model.decoder.score(ids, count, frames, torch.tensor([len(memory)]))
@@ -241,7 +243,8 @@ def _score_errors(model: AsrModel, onnx_model: OnnxModel, encoder_out: FloatArra
 
 
 def step_scores(decoder: OnnxDecoder, tokens: Sequence[Sequence[int]], encoder_out: FloatArray) -> FloatArray:
-    """`OnnxDecoder.score` step by step: all sentences at once, reordered at each step; each stops at its own end."""
+    """`OnnxDecoder.score` step by step: all sentences at once, reordered at each step. Each one stops at its own
+    end."""
     scores = np.zeros(len(tokens), np.float32)
     rows = np.arange(len(tokens))
     cache = decoder.begin(encoder_out).select([0] * len(tokens))

@@ -79,7 +79,7 @@ class _Layer(nn.Module):
         )
 
     def _with_rotated(self, rows: Tensor) -> Tensor:
-        """Rows of queries, keys and values, and those of queries and keys that `rotate` multiplies by the sine."""
+        """Rows of queries, keys and values, followed by the query and key rows that `rotate` multiplies by the sine."""
         by_head = rows.detach().unflatten(0, (3, self.num_heads, 2, -1)).clone()
         head_dim = 2 * by_head.shape[3]
         by_head[0] *= head_dim**-0.5

@@ -29,7 +29,7 @@ MAX_WEIGHT = 64
 MIN_SCALE = 1e-30
 """Added to the scale of a row, so that a row of zeros is not divided by zero."""
 NON_NEGATIVE = ("Relu", "Softmax")
-"""Operators whose results need no sign: they use all 8 bits for the magnitude."""
+"""Operators with non-negative results, which use all 8 bits for the magnitude."""
 
 
 def quantize(graph: onnx.ModelProto, ranges: Mapping[str, float] = MappingProxyType({})) -> onnx.ModelProto:
@@ -119,7 +119,10 @@ class _Rewriter:
 
     def _one(self) -> str:
         """The number 1, computed as the minimum of 1 and the size of the first input. ONNX Runtime fuses a product, its
-        scales and the bias into one operator only if the graph multiplies the scales; it folds constants before."""
+        scales and the bias into one operator only if the graph multiplies the scales, and constant folding would remove
+        that.
+        scales and the bias into one operator only if the graph multiplies the scales, and constant folding would remove
+        that."""
         size = self._node("Size", [self._input], "input_size")
         size = self._node("Cast", [size], "input_size_float", to=onnx.TensorProto.FLOAT)
         return self._node("Min", [size, self._constant("limit", np.float32(1))], "one")
@@ -136,7 +139,7 @@ class _Rewriter:
 
 
 def halve(graph: onnx.ModelProto) -> onnx.ModelProto:
-    """The same graph, exactly, in fewer bytes: tensors whose values are all float16 are stored in float16.
+    """Returns an equivalent graph with fewer bytes: tensors whose values are all float16 are stored in float16.
 
     They are cast to float32 when the file is opened. `asr.export.write` rounds the exported model for this.
     """

@@ -22,7 +22,7 @@ from asr.runtime.onnx_session import open_session
 
 SAMPLE = Path(asr.__file__).parent / "samples" / "sample.wav"
 MARGIN = 1.25
-"""Range of an activation, relative to the largest value in the examples; larger values are clipped."""
+"""Range of an activation relative to the maximum in the examples; larger values are clipped."""
 
 Array = npt.NDArray[Any]
 
@@ -32,7 +32,7 @@ def ranges_after_norms(
 ) -> dict[str, float]:
     """The range of each norm's result that is multiplied by a constant matrix, keyed by name.
 
-    Products of the CTC heads are left out, so that rows that are not finite show in the results.
+    Products of the CTC heads are excluded, so that non-finite rows remain visible in the results.
 
     run: steps a session of `graph` through features (1, T, 80) with the chunks of a case (`run_zipformer`).
     case: gives the chunk and the left context.
@@ -74,7 +74,7 @@ class Recorder:
 
 
 def _examples(model: AsrModel) -> Iterator[Array]:
-    """Features (T, 80) float32 of the bundled speech sample, and of noise as loud as the training data."""
+    """Features (T, 80) float32 of the bundled speech sample, and of noise at the level of the training data."""
     with wave.open(str(SAMPLE)) as file:
         samples = np.frombuffer(file.readframes(file.getnframes()), np.int16)
     fbank = Fbank()

@@ -45,7 +45,7 @@ from asr.runtime.onnx_session import open_session
 
 STATES_OF_A_LAYER = ("cached_key", "cached_nonlin_attn", "cached_val1", "cached_val2", "cached_conv1", "cached_conv2")
 EMBED_STATES = (128, 3, 19)
-"""Shapes per stream, as the runtime makes them. The first elements hold the sums of an encoder with a running mean."""
+"""Shapes per stream, as created by the runtime. The first elements store the sums of an encoder with a running mean."""
 NUM_CHUNKS = 50
 """Chunks of each case of the parity gate."""
 LETTERS, PHONES = 0, 2
@@ -79,7 +79,8 @@ class ExportedFile:
 
 
 class ZipformerGraph(nn.Module):
-    """`AsrModel.step` with its cache in the states of a Zipformer. phones: log_probs are those of the phone head."""
+    """`AsrModel.step` with its cache in the states of a Zipformer. phones: whether log_probs are those of the phone
+    head."""
 
     def __init__(self, model: AsrModel, phones: bool = False) -> None:
         super().__init__()
@@ -207,13 +208,13 @@ def export_sherpa(
 
 
 def refuse_file(path: Path) -> None:
-    """Raises ExportError if `path` is meant for a file."""
+    """Raises ExportError if `path` names a file instead of a folder."""
     if path.suffix == ".onnx":
         raise ExportError(f"output {path} must be a folder, because several files are written")
 
 
 class Parts(ExitStack):
-    """The files of one export; all get their names together, after all are written."""
+    """The files of one export. They get their final names together, after all have been written."""
 
     def of(self, path: Path) -> Path:
         """The temporary path to write `path` to; its folder is created if missing."""
@@ -227,7 +228,7 @@ def tokens_text(tokens: Sequence[str]) -> str:
 
 
 def run_zipformer(session: Any, features: FloatArray, case: Case) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Steps a session through features (N, T, 80), with states that start at zero, like the runtime.
+    """Steps a session through features (N, T, 80), with states that start at zero, as in the runtime.
 
     Returns log_probs (N, T', V), last keys and values (N, L, C, dim).
     """
@@ -257,7 +258,7 @@ def write_gated(
 ) -> ExportedFile:
     """Writes `part`, which becomes `path`, and checks the written file against the bounds."""
     metadata = {p.key: p.value for p in graph.metadata_props} | ({"license": license} if license else {})
-    # int8 rounding hides small faults of a graph, so the float graph is checked first.
+    # The float graph is checked first, because int8 rounding hides small faults of a graph.
     for rounded in (False, True) if int8 else (False,):
         if rounded:
             graph = quantize(graph, ranges_after_norms(graph, model, run_zipformer, cases[0]))
@@ -274,7 +275,7 @@ def _check(model: AsrModel, file: Path, cases: Sequence[Case], int8: bool, name:
         session = open_session(file.read_bytes(), name, "cpu", 1)
         for seed, case in enumerate(cases):
             features, _ = speech_like(model, case, seed)
-            features = np.maximum(features, np.float32(LOG_FLOOR))  # a filterbank gives no less
+            features = np.maximum(features, np.float32(LOG_FLOOR))  # the minimum of the filterbank
             features[:, 100:140] = LOG_FLOOR  # digital silence
             streams, (keys, values, *_) = step_torch(model, features, whole_lengths(features), case)
             expected = (np.stack([stream[head] for stream in streams]), keys, values)
@@ -286,7 +287,7 @@ def _check(model: AsrModel, file: Path, cases: Sequence[Case], int8: bool, name:
             if keys.size:
                 difference = np.linalg.norm(expected[2] - found[2]) / np.linalg.norm(expected[2])
                 relative_error = max(relative_error, float(difference))
-    except Exception as error:  # ONNX Runtime raises its own kinds, RuntimeError, and more
+    except Exception as error:  # ONNX Runtime raises its own types, RuntimeError and others
         raise ExportError(f"the exported graph {name} does not run: {str(error).splitlines()[0]}") from error
     divergence = float(np.mean(divergences))
     bounds = [("error", max_error, MAX_ERROR)]

@@ -67,7 +67,7 @@ def quantize_statically(graph: onnx.ModelProto, examples: Iterable[Mapping[str, 
 
 
 def _by_column(matrix: Array, most: int) -> tuple[Array, Array]:
-    """The matrix as integers up to `most`, and the scale of each column."""
+    """The matrix as integers with magnitudes up to `most`, and the scale of each column."""
     scale = np.maximum(np.abs(matrix).max(0) / most, 1e-12).astype(np.float32)
     return np.rint(matrix / scale).astype(np.int8), scale
 

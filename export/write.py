@@ -79,7 +79,7 @@ def export_model(
     decoder = decoder_graph(model)
     with replacing(output, durable=True) as part:
         on_progress("comparing the float32 file with PyTorch")
-        # int8 rounding hides small faults of a graph, so the float graph is checked first.
+        # The float graph is checked first, because int8 rounding hides small faults of a graph.
         parity = _write_and_check(model, graph, decoder, metadata, part)
         if int8:
             on_progress("quantizing, and comparing the int8 file with PyTorch")
@@ -111,13 +111,13 @@ def _write_and_check(
     onnx.helper.set_model_props(halved, metadata.to_properties())
     path.write_bytes(with_checksum(halved))
     try:
-        return check_parity(model, OnnxModel(path))  # the written file, opened as an app would
+        return check_parity(model, OnnxModel(path))  # opens the written file as an app would
     except ModelError as error:
         raise ExportError(f"the exported file cannot be used: {error}") from error
 
 
 def with_checksum(model: onnx.ModelProto) -> bytes:
-    """The bytes of the model file: the checksum first, then what it covers."""
+    """The bytes of the model file: the checksum, followed by the data that it covers."""
     data = model.SerializeToString(deterministic=True)
     checksum = onnx.StringStringEntryProto(key="checksum", value=onnx_checksum(data))
     return onnx.ModelProto(metadata_props=[checksum]).SerializeToString() + data
@@ -125,7 +125,7 @@ def with_checksum(model: onnx.ModelProto) -> bytes:
 
 @torch.no_grad()
 def in_half_precision(model: AsrModel) -> AsrModel:
-    """Rounds the matrices of `model` to float16 values, so that storing them in float16 loses nothing."""
+    """Rounds the matrices of `model` to float16 values, so that storing them as float16 is lossless."""
 
     for parameter in model.parameters():
         half = parameter.half().float()
@@ -135,8 +135,9 @@ def in_half_precision(model: AsrModel) -> AsrModel:
 
 
 def without_folders(config: Config) -> Config:
-    """The configuration with names of files in place of paths: folders of the machine that trained a model tell its
-    users nothing."""
+    """The configuration with file names instead of paths, because the folders of the training machine are irrelevant to
+    users.
+    users."""
     data, train = config.data, config.train
     sets = [tuple(Path(path).name for path in paths) for paths in (data.train, data.valid)]
     return replace(

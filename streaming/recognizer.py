@@ -102,7 +102,7 @@ class Recognizer:
         _opened: dict[str, tuple[object, Any]] | None = None,
         **options: Unpack[OptionValues],
     ) -> None:
-        chosen = Options(**options)  # raises for wrong options before files are opened
+        chosen = Options(**options)  # checks the options before files are opened
         model = None if model == "bundled" else model
         hotwords, phrases, mask = _copied(hotwords), _copied(phrases), _copied(mask)
         replace, command_list = _copied(replace), _copied(command_list)
@@ -121,7 +121,7 @@ class Recognizer:
             **options,
         }
         self._opened = dict(_opened or {})
-        """Open assets and the keys that they were made from; a variant takes over those with equal keys."""
+        """Open assets with the keys that they were made from. A variant reuses those with equal keys."""
 
         former = self._opened.get("model")
         self.onnx: OnnxModel = self._open(
@@ -136,7 +136,7 @@ class Recognizer:
         )
         if punctuation == "auto":
             punctuation = bundled_punctuation() if metadata.language.split("-")[0] == "en" else None
-        # Before the language model: opening that returns free memory to the system.
+        # Opened before the language model, because opening that returns free memory to the system.
         self.punctuator: Punctuation | None = self._open(
             "punctuation", (punctuation, num_threads), lambda: _open_punctuation(punctuation, num_threads)
         )
@@ -150,7 +150,7 @@ class Recognizer:
         if lm == "bundled":
             _check_bundled_lm(tokens)
         self.language_model: NgramLm | None = self._open("lm", lm, lambda: _open_lm(lm)) if lm else None
-        # Only useful if the words come from the n-grams; the bundled one knows the words of the bundled n-grams.
+        # Only useful if the words come from the n-grams. The bundled network knows the words of the bundled n-grams.
         if neural_lm == "auto":
             neural_lm = bundled_neural_lm() if phones and lm in ("bundled", BUNDLED, str(BUNDLED)) else None
         self.neural_model: NeuralLmFile | None = None
@@ -212,7 +212,7 @@ class Recognizer:
         return self._opened[what][1]
 
     def _warm_up(self) -> None:
-        """Runs each graph once: the first run takes several times as long, and should not delay the first words."""
+        """Runs each graph once: the first run takes several times as long and must not delay the first words."""
         num_frames = SUBSAMPLING * self.chunk_size + FEATURE_OVERLAP
         silence = np.zeros((num_frames, self.onnx.metadata.num_mel_bins), np.float32)
         self.onnx.encode(silence, self.chunk_size, self.left_context)

@@ -8,7 +8,7 @@ from asr._core import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE, Resampler
 from asr.features import SAMPLE_RATE
 
 MAX_CHANNELS = 64
-"""Maximum channels of an array of samples; with more, its axes are probably swapped."""
+"""Maximum number of channels in an array of samples. With more, its axes are probably swapped."""
 
 __all__ = ["MAX_SAMPLE_RATE", "MIN_SAMPLE_RATE", "SAMPLE_RATE", "Resampler", "check_sample_rate", "check_samples"]
 

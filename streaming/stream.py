@@ -37,13 +37,13 @@ class Stream:
         """deferred: audio is only queued; the owner calls `pending` and computes the work that it returns."""
         self._core = _core.Stream(recognizer.segment_options)
         self._recognizers = deque([recognizer])
-        """The current recognizer, and the later ones of `change`."""
+        """The current recognizer, followed by those set by `change`."""
         self._num_changes = 0
         self._deferred = deferred
         self._events: list[Event] = []
         self._cause: Exception | None = None
         self.caches: dict[int, Cache] = {}
-        """States of the encoder: of the stream (0), and of the views of the second pass."""
+        """States of the encoder: that of the stream (0), and one per view of the second pass."""
 
     @property
     def sample_offset(self) -> int:
@@ -66,7 +66,7 @@ class Stream:
         samples = mono(samples)
         check_sample_rate(sample_rate)
         audio: np.ndarray = np.ascontiguousarray(samples)
-        # In seconds of 16 kHz audio, so that the core copies little of what it queues.
+        # In pieces of one second, so that the core copies little of the queued audio.
         for begin in range(0, len(audio) or 1, sample_rate):
             self._do(self._core.accept, audio[begin : begin + sample_rate], sample_rate)
 
@@ -127,7 +127,7 @@ class Stream:
         return Work(self, self._recognizers[0], work)
 
     def answer(self, method: Callable[..., None], *answer: Any) -> None:
-        """Passes the answer of the work to a method of `_core.Stream`; an invalid answer fails the stream."""
+        """Passes the answer to a method of `_core.Stream`. An invalid answer puts the stream in the failed state."""
         try:
             method(self._core, *answer)
         except Exception as error:

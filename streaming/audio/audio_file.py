@@ -43,7 +43,7 @@ _STREAMED = (b"RIFF", b"RF64", b"FORM", b".snd", b"fLaC")
 """Magic numbers of the formats that libsndfile reads without seeking to the end."""
 _HEAD = 16
 _TOLERANCE = 2 * 1152
-"""Samples that an MP3 may lack compared with its header: its last frames are padding."""
+"""Maximum number of samples that an MP3 may lack compared with its header, because its last frames are padding."""
 
 
 def read_blocks(
@@ -79,11 +79,11 @@ def read_blocks(
                 raise AudioFileError(f"{name} holds no audio")
             if not whole and not stopped():
                 raise AudioFileError(f"{name} is cut short: it ends in the middle of a recording, after {done_s:.1f} s")
-    except (RuntimeError, TypeError, OSError) as error:  # TypeError: a headerless format, known by its suffix
+    except (RuntimeError, TypeError, OSError) as error:  # TypeError: a headerless format, by suffix
         reason = getattr(error, "error_string", "") or str(error)
         if done_s:
             raise AudioFileError(f"cannot read {name} after {done_s:.1f} s: {printable(reason)}") from error
-        if "does not exist" in reason:  # libsndfile of a damaged MP3
+        if "does not exist" in reason:  # libsndfile reports a damaged MP3 this way
             reason = "It is damaged, or not audio."
         hint = ""
         if isinstance(error, TypeError):
@@ -142,8 +142,9 @@ def _read(
 
 
 def _mono(block: np.ndarray) -> np.ndarray:
-    """The average of all channels: (num_samples, num_channels) -> (num_samples,). If they cancel, as those of a
-    balanced line recorded in stereo do, the first channel."""
+    """Averages all channels: (num_samples, num_channels) -> (num_samples,). If they cancel, as with a balanced line
+    recorded in stereo, takes the first channel.
+    recorded in stereo, takes the first channel."""
     if block.shape[1] == 1:
         return block[:, 0]
     average, first = block.mean(axis=1), block[:, 0]
@@ -160,8 +161,9 @@ def _raw(rate: int | None) -> dict[str, Any]:
 def _open(
     path: str | Path | IO[bytes], raw: bool, stopped: Callable[[], object]
 ) -> Iterator[tuple[list[tuple[Any, bool]], bool]]:
-    """The recordings of a file, each with whether it is an MP3 with a length in its header, and whether the last one is
-    complete, as far as the headers show."""
+    """The recordings of a file, each with whether it is an MP3 whose header has the length, and whether the last
+    recording is complete according to the headers.
+    is complete according to the headers."""
     with contextlib.ExitStack() as stack:
         file: Any
         if not isinstance(path, (str, Path)):
@@ -186,7 +188,7 @@ def _open(
             if raw or head.startswith(_STREAMED):
                 yield [(pipe, False)], True
                 return
-            # A file that begins with zeros is not audio, and may be endless: /dev/zero.
+            # A file that begins with zeros is not audio and may be endless, like /dev/zero.
             content = pipe.read_all() if head.strip(b"\0") else head
             if kind_of(head) in FFMPEG_KINDS:
                 file = stack.enter_context(tempfile.TemporaryFile())
@@ -220,7 +222,7 @@ def _open(
         if len(sections) > 1:
             sources = [Section(file, begin, end) for begin, end in sections]
         elif isinstance(path, (str, Path)) and path != STDIN and Path(path).is_file():
-            sources = [os.fsencode(path)]  # libsndfile knows headerless formats by their suffix
+            sources = [os.fsencode(path)]  # libsndfile recognizes headerless formats by their suffix
         elif not isinstance(file, io.BytesIO):
             os.lseek(file.fileno(), 0, os.SEEK_SET)  # `file.seek` may move only within its buffer
             sources = [file.fileno()]
@@ -236,7 +238,7 @@ def _open_stdin() -> io.FileIO:
 
 
 class Section:
-    """A part of a file as a file."""
+    """A section of a file, with the interface of a file."""
 
     def __init__(self, file: IO[bytes], begin: int, end: int) -> None:
         self._file, self._begin, self._end = file, begin, end

@@ -16,10 +16,11 @@ from asr.streaming.audio.reporting_thread import ReportingThread
 BLOCK_S = 0.02
 """Audio per callback."""
 LATENCY_S = {"ALSA": 0.1}
-"""Host API options that differ from the defaults. ALSA's callbacks run on an ordinary thread: with the default of 40
-ms, a busy machine sometimes loses audio."""
+"""Latency for host APIs with a different default. ALSA's callbacks run on an ordinary thread, so a busy machine
+sometimes loses audio with the default of 40 ms.
+loses audio with the default of 40 ms."""
 RING_S = 30.0
-"""Seconds that recognition may lag before audio is lost."""
+"""Number of seconds that recognition may lag behind before audio is lost."""
 CLOSE_TIMEOUT_S = 2.0
 
 _PA_STREAM_CALLBACK = ctypes.CFUNCTYPE(
@@ -73,7 +74,7 @@ class Capture:
         try:
             self._stream.start()
         except BaseException:
-            self._stream.close()  # otherwise the device stays busy, and every later attempt to open it fails
+            self._stream.close()  # otherwise the device stays busy and cannot be opened again
             raise
 
     def _open_native(self, sounddevice: Any, options: dict[str, Any]) -> Any:
@@ -121,7 +122,7 @@ class Capture:
 
     @property
     def active(self) -> bool:
-        """False if the stream ended by itself, or PortAudio does not know it anymore."""
+        """False if the stream has ended by itself, or PortAudio no longer knows it."""
         try:
             return bool(self._stream.active)
         except self._portaudio_error:
@@ -130,8 +131,7 @@ class Capture:
     def close(self, abort: bool = False) -> bool:
         """Stops the device, after its pending audio was delivered or immediately (`abort`).
 
-        Returns False if it does not respond within two seconds, as an unplugged device may do; it is then left to
-        itself.
+        Returns False if the device does not respond within two seconds, as after unplugging; it is then abandoned.
         """
 
         def stop() -> None:  # sounddevice ignores errors of a lost device

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import IO
 
 UNKNOWN_SIZE = 0x7FFF0000
-"""Header lengths from this value on mean that the file was written to a pipe, with an unknown length."""
+"""Lengths in a header from this value on mean that the file was written to a pipe, so its length was unknown."""
 UNKNOWN_FRAMES = 1 << 62
 """libsndfile's number for a FLAC stream of unknown length."""
 FFMPEG_KINDS = {"matroska": "WebM or Matroska", "mov": "MP4 or M4A", "aac": "AAC", "asf": "WMA", "amr": "AMR"}
@@ -27,7 +27,8 @@ _MP3_BEGIN = re.compile(rb"ID3|\xff[\xe2\xe3\xf2\xf3\xfa\xfb]")
 _FIRST_BYTES = 4 + 32 + 16
 """Bytes at the beginning of an MP3 frame that include its Xing header."""
 MAX_PARTS = 1000
-"""Recordings to find in a file, and Ogg pages without data, because each takes time but hardly any bytes."""
+"""Maximum number of recordings to find in a file, and of Ogg pages without data, because each takes time but few
+bytes."""
 _BOXES = (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip")
 
 
@@ -91,7 +92,7 @@ def knows_length(file: IO[bytes], begin: int) -> bool:
 def _ogg_parts(file: IO[bytes], size: int, stopped: Callable[[], object]) -> tuple[list[tuple[int, int]], bool]:
     begins = [0]
     position = num_empty = 0
-    unfinished: set[bytes] = set()  # serial numbers: several streams may be interleaved
+    unfinished: set[bytes] = set()  # serial numbers, because several streams may be interleaved
     while len(begins) <= MAX_PARTS and num_empty <= MAX_PARTS and not stopped():
         file.seek(position)
         header = file.read(27 + 255)

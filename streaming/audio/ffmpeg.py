@@ -12,7 +12,7 @@ from asr.streaming.audio.containers import FFMPEG_KINDS, AudioFileError
 from asr.text import printable
 
 _CUT = re.compile("premature|partial file|truncat|invalid data", re.IGNORECASE)
-"""Messages of ffmpeg about a truncated file; its exit status is 0 for them."""
+"""Messages of ffmpeg about a truncated file, for which its exit status is 0."""
 
 
 class Ffmpeg:

@@ -35,7 +35,7 @@ INSTALL_LINE = "sudo apt-get install libportaudio2"
 
 
 class MicrophoneError(ValueError):
-    """There is no microphone, it cannot be opened, or PortAudio is missing. The message says what to do."""
+    """There is no microphone, it cannot be opened, or PortAudio is missing. The message has a remedy."""
 
 
 @dataclass(frozen=True)
@@ -95,18 +95,18 @@ def list_devices() -> list[InputDevice]:
 
 
 def device_of(option: str | None) -> int | str | None:
-    """A device's number or name, from the option --device."""
+    """Parses the option --device into a device number or name."""
     return int(option) if option and option.isascii() and option.isdigit() else option
 
 
 class Microphone:
-    """An open microphone, read by one thread; capture does not wait for that thread."""
+    """An open microphone. One thread reads it; capture does not wait for that thread."""
 
     KIND = "microphone"
     SILENCE_LIMIT_S: float = max(0.5, 10 * BLOCK_S)
-    """A device that delivers nothing for this many seconds is lost."""
+    """A device that delivers no audio for this many seconds is considered lost."""
     START_LIMIT_S: float = 5.0
-    """The same before its first sample: a sound server may take seconds to start."""
+    """The same limit before the first sample, because a sound server may take seconds to start."""
 
     def __init__(self, device: int | str | None = None, rescan: bool = False, channel: int = 1) -> None:
         """Opens `device`: an index of `list_devices`, a part of a name, or None for the default.
@@ -124,7 +124,8 @@ class Microphone:
         self._channel = channel
         self._sounddevice = _import_sounddevice()
         self.device = _find_device(self._sounddevice, device)
-        # Numbers change when devices come and go, so a lost device is found by name; the default is the current one.
+        # Numbers change when devices come and go, so a lost device is found by name. A default device is replaced by
+        # the current default.
         self._wanted = None if device is None else self.device.name
         self._begin()
 
@@ -207,7 +208,7 @@ class Microphone:
         return Block(_EMPTY, capture.sample_rate, error=f"the sound system lost audio before it got here, {times}")
 
     def _watch(self) -> Block | None:
-        """An error about the device, if any."""
+        """Returns an error about the device, if there is one."""
         if self._opening is not None:
             self._opening.check()
             return self._take_over() if self._reopened is not None else None
@@ -227,7 +228,7 @@ class Microphone:
         return None
 
     def _reopen(self) -> None:
-        """Runs in its own thread, because a dead device may block every call for seconds."""
+        """Reopens the device in its own thread, because a dead device may block every call for seconds."""
         released = self._capture.close(abort=True)
         attempt = 0
         while not self._closed:
@@ -260,8 +261,8 @@ class Microphone:
         return Block(_EMPTY, rate, max(0, round(lost_ns * rate / 1e9)), error)
 
     def _find_again(self) -> None:
-        """Looks up the device among the present ones."""
-        # Terminating fails if an earlier attempt failed after terminating.
+        """Looks up the device among those present."""
+        # Terminating fails if an earlier attempt failed after it had terminated PortAudio.
         with contextlib.suppress(self._sounddevice.PortAudioError):
             self._sounddevice._terminate()
         with _errors_of_portaudio(self._sounddevice):
@@ -310,7 +311,7 @@ def _import_sounddevice() -> Any:
             "  Fedora:          sudo dnf install portaudio\n"
             "  macOS, Windows:  pip install --force-reinstall sounddevice"
         ) from error
-    except Exception as error:  # includes PortAudioError: importing initializes PortAudio, too
+    except Exception as error:  # includes PortAudioError, because importing also initializes PortAudio
         raise MicrophoneError(
             f"the sounddevice package cannot be imported ({error}): pip install sounddevice"
         ) from error

@@ -1,4 +1,4 @@
-"""Threads that report their exceptions to whoever waits for their work."""
+"""Threads that report their exceptions to the code that waits for their work."""
 
 from __future__ import annotations
 

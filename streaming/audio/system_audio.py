@@ -31,7 +31,7 @@ class SystemAudio(Microphone):
     """The sound that the computer plays, with the interface of a microphone."""
 
     KIND = "system audio"
-    # An idle output delivers nothing; parec ends if its output is gone.
+    # An idle output delivers no audio, and parec ends if its output is gone, so there is no limit.
     SILENCE_LIMIT_S = START_LIMIT_S = float("inf")
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class MonitorCapture:
         return self._threads[0].is_alive()
 
     def close(self, abort: bool = False) -> bool:
-        """Stops recording. Always True: nothing stays open."""
+        """Stops recording. Always returns True, because nothing can stay open."""
         for process in (self._recorder, self._watcher):
             process.terminate()
         for thread in self._threads:

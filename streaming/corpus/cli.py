@@ -120,7 +120,7 @@ def _option_names() -> list[str]:
 
 
 def _check_settings(task: Task) -> bool:
-    """Raises ValueError if the folder has texts made with other settings. Returns whether it had none."""
+    """Raises ValueError if the folder has texts made with different settings. Returns whether it had none."""
     settings: dict[str, Any] = {"version": asr.__version__}
     for name, value in vars(task.options).items():
         settings[name] = OPTIONS[name].default if name in OPTIONS and value is None else value
@@ -142,7 +142,7 @@ def _check_settings(task: Task) -> bool:
 
 
 def _shown(name: str, value: Any) -> str:
-    """An option as written on the command line."""
+    """An option in its command-line form."""
     if name == "version":
         return f"version {value}"
     if isinstance(value, bool):

@@ -35,7 +35,7 @@ def run_on_ray(
         raise ValueError(f"--ray: {error}. Install what it needs: {how_to_install('ray')}") from error
     if not recordings:
         return
-    task.recognizer()  # report wrong options once, not in every worker
+    task.recognizer()  # reports wrong options once instead of in every worker
     ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
     logging.getLogger("ray.data").setLevel(logging.ERROR)  # hides its plan and a note about progress bars
     try:
@@ -69,7 +69,7 @@ class RayWorker:
         audio_s, message = 0.0, ""
         begun = self._task.out / f"{recording.id}.begun"
         try:
-            if self._task.is_done(recording):  # by a worker that died at a later recording
+            if self._task.is_done(recording):  # done by a worker that died at a later recording
                 audio_s = self._task.row(recording)["duration"]
             elif begun.exists() and begun.read_text() == self._run:
                 message = "its worker died, perhaps out of memory"

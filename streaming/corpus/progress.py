@@ -15,7 +15,7 @@ LINE_EVERY_S = 60.0
 
 
 class Progress:
-    """A context manager. Measures progress by duration if all durations are known, else by number of recordings."""
+    """Progress by duration if all durations are known, otherwise by number of recordings. A context manager."""
 
     def __init__(self, recordings: Sequence[Recording]) -> None:
         """recordings: the recordings to be transcribed."""
@@ -67,7 +67,7 @@ class Progress:
         return f"{counted(num_written, 'recording')} in {clock(time.monotonic() - self._started)}{self._audio()}"
 
     def _audio(self) -> str:
-        if not self._audio_s:  # none is done yet, or only subtitles were missing
+        if not self._audio_s:  # no recording is done yet, or only subtitles were missing
             return ""
         speed = self._audio_s / max(time.monotonic() - self._started, 1e-3)
         return f", {clock(self._audio_s)} of audio, {speed:.1f} times real time"

@@ -27,7 +27,7 @@ AUDIO_SUFFIXES = frozenset(
 """Suffixes of recordings in folders."""
 DATA_SET = ".jsonl.gz"
 _HEADERS_AT_A_TIME = 16
-"""Files whose durations are looked up concurrently: on a network drive each takes a while."""
+"""Number of files whose durations are looked up concurrently, because each lookup is slow on a network drive."""
 
 
 def find_recordings(inputs: Sequence[str], audio_root: str | None = None) -> list[Recording | Refusal]:
@@ -71,7 +71,8 @@ def parse_shard(text: str) -> tuple[int, int]:
 
 
 def longest_first(recordings: Iterable[Recording]) -> list[Recording]:
-    """Sorted by duration, so that all cores finish together. Reads durations that tables lack; 0 s if that fails."""
+    """Sorts by duration, so that all cores finish together. Reads durations that tables lack; uses 0 s if that
+    fails."""
     recordings = list(recordings)
     with ThreadPoolExecutor(_HEADERS_AT_A_TIME) as pool:
         lengths = pool.map(lambda each: each.duration_s or duration_s(each.audio), recordings)
@@ -82,7 +83,7 @@ def longest_first(recordings: Iterable[Recording]) -> list[Recording]:
 def _named(
     recordings: Iterable[Recording | Refusal], prefix: str, seen: dict[str, Path]
 ) -> Iterator[Recording | Refusal]:
-    """Adds unique ids that stay below the output folder."""
+    """Adds unique ids, whose paths stay below the output folder."""
     for each in recordings:
         if isinstance(each, Refusal):
             yield each
@@ -106,7 +107,7 @@ def _of_folder(folder: Path) -> Iterator[Recording]:
 
 
 def _of_data_set(path: Path) -> Iterator[Recording | Refusal]:
-    """Utterances of `asr prepare` that are complete, unmodified recordings; noisy copies are not."""
+    """Yields the utterances of `asr prepare` that are complete, unmodified recordings; excludes noisy copies."""
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             for line in file:

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class Stopped(Exception):
-    """The process that wants the text has ended."""
+    """The process that requested the text has ended."""
 
 
 @dataclass(frozen=True)
 class Task:
-    """The work to do on every recording. Can be sent to other processes.
+    """The work to do for each recording. Can be sent to other processes.
 
-    options: of `add_recognition_options`. out: the folder for texts. srt: whether to write subtitles.
+    options: those of `add_recognition_options`. out: the folder for texts. srt: whether to write subtitles.
     """
 
     options: Namespace
@@ -69,7 +69,7 @@ class Task:
         return length_s
 
     def discard_parts(self, recording: Recording) -> None:
-        """Removes partial files of a worker that died."""
+        """Removes the partial files of a worker that died."""
         for path in self._paths(recording):
             with contextlib.suppress(OSError):
                 part_of(path).unlink(missing_ok=True)

@@ -27,7 +27,7 @@ class Outcome(NamedTuple):
 
 
 def run_workers(task: Task, recordings: Iterable[Recording], num_workers: int) -> Generator[Outcome, None, None]:
-    """Yields outcomes as they complete. Closing the generator ends the workers at once; no file is left half written.
+    """Yields outcomes as they complete. Closing the generator ends the workers immediately, without partial files.
 
     Raises ValueError for invalid options, ChildProcessError if no worker can be started.
     """
@@ -59,7 +59,7 @@ def run_workers(task: Task, recordings: Iterable[Recording], num_workers: int) -
 
 
 class _Worker:
-    """A worker, from the parent's side. started: it has a recognizer. ended: how it ended, if it did."""
+    """The parent's view of a worker. started: whether it has a recognizer. ended: how it ended, if it did."""
 
     def __init__(self, task: Task) -> None:
         self.started = False
@@ -75,7 +75,7 @@ class _Worker:
 
     def send(self, recording: Recording) -> None:
         self._recording = recording
-        with contextlib.suppress(OSError):  # it has died: the next `receive` reports it
+        with contextlib.suppress(OSError):  # the worker has died; the next `receive` reports it
             self.connection.send(recording)
 
     def receive(self) -> Outcome | None:
@@ -98,7 +98,7 @@ class _Worker:
         return Outcome(recording, *message)
 
     def close(self) -> None:
-        """Ends the worker at once."""
+        """Ends the worker immediately."""
         self._process.terminate()
         self._process.join()
         self.connection.close()
@@ -117,7 +117,7 @@ def _describe_exit(exit_code: int) -> str:
 
 def _work(connection: Connection, task: Task, parent: int) -> None:
     """The worker's main function; returns when its parent has ended."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems where it is not inherited
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems where the setting is not inherited
     silence_libraries()
     try:
         recognizer = task.recognizer()

@@ -47,7 +47,8 @@ def create_app(server: Server, access: Access) -> Starlette:
             *vosk.routes,
         ],
         middleware=[
-            # Outermost: a browser's preflight request has no token. Without it, allowed pages could not read responses.
+            # The outermost middleware, because a browser's preflight request has no token. Without it, allowed pages
+            # could not read responses.
             Middleware(
                 CORSMiddleware, allow_origins=access.origins, allow_methods=("GET", "POST"), allow_headers=("*",)
             ),
@@ -61,7 +62,7 @@ def create_app(server: Server, access: Access) -> Starlette:
 
 
 async def _no_such_path(request: Request, error: Exception) -> Response:
-    """Starlette's response, but in OpenAI's format under /v1, because OpenAI's clients show its message."""
+    """Starlette's response; under /v1 in OpenAI's format, because OpenAI's clients show its message."""
     assert isinstance(error, HTTPException)
     path: str = request.scope["path"]
     if not f"{path}/".startswith("/v1/"):

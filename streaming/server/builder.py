@@ -1,4 +1,4 @@
-"""Makes recognizers with a client's options, off the event loop, because that can take too long for it.
+"""Makes recognizers with a client's options, outside the event loop, because it can block for too long.
 
 Hotwords of a client that the core rejects are skipped: one wrong word does not discard the others.
 """
@@ -14,7 +14,7 @@ from asr.runtime.search import new_hotwords
 from asr.streaming.recognizer import Recognizer
 
 _QUICK = {"text", "second_pass", "silence_after_speech_s", "min_silence_after_speech_s"}
-"""Options that can be changed in a tenth of a millisecond."""
+"""Options that can be changed in 0.1 ms."""
 
 
 class Builder:
@@ -36,7 +36,7 @@ class Builder:
         return await asyncio.get_running_loop().run_in_executor(self._executor, _build, recognizer, changes)
 
     def close(self) -> None:
-        """Stops the thread after its current recognizer."""
+        """Stops the thread once its current recognizer is made."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
 

@@ -150,10 +150,10 @@ def _serve(args: argparse.Namespace, parser: argparse.ArgumentParser, limits: Li
 def listen(host: str, port: int, option: str) -> socket.socket:
     """Raises ValueError for an address that cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol's number: asyncio sets TCP_NODELAY only on connections of such sockets.
+    # Passes the protocol number, because asyncio sets TCP_NODELAY only on connections of such sockets.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    # Limits the kernel's buffers of each client, which would otherwise grow to megabytes in either direction.
+    # Limits the kernel's buffers per client, which would otherwise grow to megabytes in each direction.
     for direction in (socket.SO_SNDBUF, socket.SO_RCVBUF):
         listening.setsockopt(socket.SOL_SOCKET, direction, 128 * 1024)
     try:
@@ -203,12 +203,12 @@ async def _run(
         def _end(self) -> None:
             if self.ending is not None:
                 self.force_exit = True
-                logging.getLogger("uvicorn.error").disabled = True  # it would report cancelled tasks
+                logging.getLogger("uvicorn.error").disabled = True  # it would report canceled tasks
             self.ending = self.ending or loop.create_task(self._stop())
 
         async def _stop(self) -> None:
             await server.stop()
-            # Closing a connection while the client still sends would discard unread replies.
+            # If a connection is closed while the client is still sending, unread replies are discarded.
             end = loop.time() + CLOSE_TIMEOUT_S
             while any(map(is_closing, self.server_state.connections)) and loop.time() < end:
                 await asyncio.sleep(0.02)
@@ -216,7 +216,7 @@ async def _run(
 
     loop = asyncio.get_running_loop()
     uvicorn_server = Uvicorn(server_config(app, limits, server.connections))
-    # SIGHUP: the terminal was closed. uvicorn handles SIGTERM and SIGINT. Under nohup, SIGHUP stays ignored.
+    # SIGHUP means that the terminal was closed. uvicorn handles SIGTERM and SIGINT. Under nohup, SIGHUP stays ignored.
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         loop.add_signal_handler(signal.SIGHUP, uvicorn_server.handle_exit, signal.SIGHUP, None)
     async with AsyncExitStack() as stack:

@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute, Route
 
 MEDIA_TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 HEADERS = {
-    # Only the page's own files; no framing; no inline scripts or styles.
+    # Allows only the page's own files; no framing, no inline scripts or styles.
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "permissions-policy": "microphone=(self), camera=(), geolocation=()",
@@ -19,7 +19,7 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "referrer-policy": "no-referrer",
     "x-content-type-options": "nosniff",
-    # Browsers revalidate every file: after an update, they must not mix files of two versions.
+    # Browsers must revalidate every file, so that they do not mix files of two versions after an update.
     "cache-control": "no-cache",
 }
 

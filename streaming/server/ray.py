@@ -45,7 +45,7 @@ NOT_HERE = ("port", "wyoming_port", "wyoming_host", "wyoming_text")
 DRAIN_POLL_S = 0.1
 METRICS_EVERY_S = 1.0
 HEALTH_CHECK_PERIOD_S = 2.0
-"""How long Ray takes to notice a killed replica and to start another; its default is 10 s."""
+"""Time that Ray takes to notice a killed replica and to start another; Ray's default is 10 s."""
 SHUTDOWN_MARGIN_S = 4.0
 """Time for the close frames and Ray's own steps, after the `shutdown_s` of the sessions."""
 
@@ -79,7 +79,7 @@ def parse(arguments: Mapping[str, Any]) -> argparse.Namespace:
     def fail(message: str) -> NoReturn:
         raise ValueError(message)
 
-    parser.error = fail  # the original ends the process
+    parser.error = fail  # the original would end the process
     argv: list[str] = []
     for name, value in arguments.items():
         if name in NOT_HERE:
@@ -125,8 +125,11 @@ async def drain(server: Server) -> None:
 
 
 def ray_mark() -> Callable[[], bool]:
-    """Returns a function that tells whether Ray has begun to end this replica. There is no public API for it: this
-    reads an internal of Ray 2.60, which any release may change, so pyproject.toml names the releases that work."""
+    """Returns a function that tells whether Ray has begun to end this replica. There is no public API for this. The
+    function reads an internal of Ray 2.60, which any release may change, so pyproject.toml lists the releases that
+    work.
+    function reads an internal of Ray 2.60, which any release may change, so pyproject.toml lists the releases that
+    work."""
     worker: Any = global_worker
     actor = worker.actors[worker.core_worker.get_actor_id()]
     return lambda: actor._replica_impl._shutting_down

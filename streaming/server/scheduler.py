@@ -1,4 +1,4 @@
-"""Many streams on few threads: streams that need the same network are computed in one batch.
+"""Runs many streams on few threads. Streams that need the same network are computed in one batch.
 
 - A `Job` is a stream and its queued calls. It is in the ready queue at most once, and belongs to one thread at a time.
 - A thread takes the first job of the ready queue, together with all jobs that need the same network on the same shapes.
@@ -76,7 +76,7 @@ class Scheduler:
         self._changed = threading.Condition()
         self._closed = False
         self.num_runs = 0
-        """Batches so far, and the jobs in them."""
+        """Number of batches so far, and of jobs in them."""
         self.num_served = 0
         self._busy_s, self._audio_s = USUAL_COST * COST_WINDOW_S / 4, COST_WINDOW_S / 4
         self._threads = [
@@ -86,7 +86,7 @@ class Scheduler:
             thread.start()
 
     def measure(self, recognizer: Recognizer, samples: np.ndarray) -> None:
-        """Sets `cost` from `samples` of speech at 16 kHz. The first run, which allocates memory, does not count."""
+        """Sets `cost` from `samples` of speech at 16 kHz. The first run is excluded because it allocates memory."""
         for _ in range(2):
             begun = time.monotonic()
             stream = recognizer.stream()
@@ -102,7 +102,7 @@ class Scheduler:
                 self._enqueue(job)
 
     def drop(self, job: Job) -> None:
-        """Discards the queue of a job; a running call is completed."""
+        """Discards the queue of a job; a running call is still completed."""
         with self._changed:
             job.failed = True
             job.queued.clear()

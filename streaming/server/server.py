@@ -26,11 +26,11 @@ logger = logging.getLogger("asr_stream.server")
 
 
 class Refused(Exception):
-    """The server has no session for a client now. The text is for the client."""
+    """The server cannot open a session now. The text is for the client."""
 
 
 class Server:
-    """Open sessions and their threads. For one event loop; `async with` ends the threads."""
+    """Open sessions and their threads, for one event loop. `async with` ends the threads."""
 
     def __init__(self, recognizer: Recognizer, limits: Limits | None = None, num_threads: int = 0) -> None:
         """num_threads: threads of recognition; 0: one for each core that this process may use."""
@@ -46,7 +46,9 @@ class Server:
         """Set when the server is about to end: sessions then send their finals and close."""
 
     def measure(self) -> None:
-        """Measures the cost of audio with the bundled recording, because many clients may connect before any spoke."""
+        """Measures the cost of audio with the bundled recording, because many clients may connect before any of them
+        speaks.
+        speaks."""
         samples, _ = soundfile.read(Path(asr.__file__).parent / "samples" / "sample.wav", dtype="int16")
         self.scheduler.measure(self.recognizer, samples)
 

@@ -55,7 +55,7 @@ class Session:
         self._max_queued_s = max_queued_s
         self._job = Job(recognizer, self._reported)
         self._queued_s = 0.0
-        # Audio that does not complete a chunk is not worth a scheduling turn.
+        # Audio is collected until it completes a chunk, because less is not worth a scheduling turn.
         self._held: list[tuple[np.ndarray, int]] = []
         self._held_s = 0.0
         self._wanted_s = 0.0
@@ -133,7 +133,7 @@ class Session:
         self._job.skips_audio = True
 
     def close(self, why: str = "this session is closed; open a new one") -> None:
-        """Discards queued work; calls that wait for it raise SessionFailed."""
+        """Discards queued work. Calls that wait for it raise SessionFailed."""
         self._scheduler.drop(self._job)
         self._failure = self._failure or why
         self._changed.set()
@@ -186,7 +186,7 @@ class Session:
 
     def _reported(self, report: Report) -> None:
         """Called on a thread of the scheduler."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed
+        with contextlib.suppress(RuntimeError):  # the event loop may be closed
             self._loop.call_soon_threadsafe(self._add, report)
 
     def _add(self, report: Report) -> None:

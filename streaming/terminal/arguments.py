@@ -135,7 +135,7 @@ def new_parser() -> Parser:
 
 
 def parse(parser: Parser, argv: Sequence[str] | None) -> argparse.Namespace:
-    """The options. Exits if they are wrong or contradictory."""
+    """Parses the options. Exits if they are wrong or contradictory."""
     args = parser.parse_intermixed_args(argv)
     _add_files(parser, args)
     if args.format is None:
@@ -191,7 +191,7 @@ def _check_sources(parser: Parser, args: argparse.Namespace) -> None:
     if args.type is not None:
         if not_live or args.system_audio:
             parser.error(f"--type types the words of the microphone: leave out {not_live or '--system-audio'}")
-        args.second_pass = False  # it would change words that were typed
+        args.second_pass = False  # it would change words already typed
         args.commands = args.commands is not False
 
 

@@ -22,8 +22,9 @@ from asr.streaming.events import Event, Partial
 from asr.streaming.terminal.formats import labeled
 
 MIN_ROWS = 3
-"""Rows that a partial may take in any window that has them. In a higher window it may take a third of its rows, which
-still fit if the window becomes narrower."""
+"""Minimum number of rows that a partial may use, if the window has them. In a taller window it may use a third of the
+rows; these still fit if the window becomes narrower.
+rows; these still fit if the window becomes narrower."""
 
 
 class Captions:
@@ -32,7 +33,7 @@ class Captions:
     def __init__(self, file: TextIO, width: int | None = None) -> None:
         """`width` in columns; None uses the terminal's width, also after it is resized."""
         self._console = Console(file=file, width=width, force_terminal=True, highlight=False, legacy_windows=False)
-        # Drawn only on changes, with a single write, so that it does not flicker.
+        # Drawn only on changes and with a single write, to avoid flicker.
         self._live = Live(
             Group(),
             console=self._console,
@@ -50,7 +51,7 @@ class Captions:
 
     @property
     def width(self) -> int:
-        """Columns that a line may fill: a full line would make some terminals wrap."""
+        """Maximum columns of a line. A full line would wrap in some terminals."""
         return self._console.width - 1
 
     @property
@@ -123,12 +124,12 @@ class Captions:
         """
         before = labeled("", label)
         width = max(self.width - cell_len(before), 1)
-        rows: list[tuple[list[str], list[str]]] = []  # stable words of each row, and the others
+        rows: list[tuple[list[str], list[str]]] = []  # per row, the stable words and the others
         used = width
         line_break = "⏎" if self.unicode else "/"
         words = [word.word.replace("\n", line_break) for word in event.words] or event.text.split(" ")
         for number, word in enumerate(words):
-            for piece in chop_cells(word, width) or [""]:  # a word may be longer than the row
+            for piece in chop_cells(word, width) or [""]:  # a word may be longer than a row
                 if used + 1 + cell_len(piece) > width:
                     rows.append(([], []))
                     used = -1
@@ -142,7 +143,7 @@ class Captions:
         return shown
 
     def _num_rows(self) -> int:
-        """Rows of a partial: fewer in a low window, which also shows the last final and the status."""
+        """Number of rows for a partial. In a small window it leaves room for the last final and the status."""
         height = self._console.height
         return max(1, min(max(MIN_ROWS, height // 3), (height - 2) // max(len(self._partials), 1)))
 

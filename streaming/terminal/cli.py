@@ -76,7 +76,8 @@ def _run(args: argparse.Namespace, parser: Parser) -> int:
 
 
 class _Interrupt:
-    """Stores the first termination signal, so that the last words can be recognized; a second one exits immediately."""
+    """Stores the first termination signal, so that the last words are still recognized. A second one exits
+    immediately."""
 
     def __init__(self) -> None:
         self.signal = 0
@@ -101,7 +102,7 @@ def _files(recognizer: Recognizer, args: argparse.Namespace, interrupt: _Interru
     from asr.streaming.terminal.files import Transcriber, show_files
 
     paths = [str(SAMPLE)] if args.sample else args.file
-    realtime = args.realtime or (args.sample and sys.stdout.isatty())  # shows people that it streams
+    realtime = args.realtime or (args.sample and sys.stdout.isatty())  # shows that it streams
     live = realtime or paths == [STDIN]
     with _output(args, of_files=not live) as output:
         transcriber = Transcriber(
@@ -201,7 +202,7 @@ def _live(new_live: Callable[[Output], Live], args: argparse.Namespace, interrup
         while not interrupt:
             live.step()
         live.finish()
-    _print_stats(args, live.stats)  # after the status line is gone
+    _print_stats(args, live.stats)  # the status line has been removed
     return int(output.failed)
 
 
@@ -223,10 +224,10 @@ def _print_stats(args: argparse.Namespace, stats: Stats) -> None:
 
 @contextlib.contextmanager
 def _libraries_silenced() -> Iterator[None]:
-    """Keeps messages of C libraries out of the captions; Python's messages are still written."""
+    """Keeps messages of C libraries out of the captions. Python's messages are still written."""
     ours, kept = sys.stderr, os.dup(2)
     ours.flush()
-    with contextlib.suppress(OSError):  # in a test, it is not a file
+    with contextlib.suppress(OSError):  # in tests, it is not a file
         if ours.fileno() == 2:
             sys.stderr = os.fdopen(os.dup(2), "w", buffering=1, errors="backslashreplace")
     silence_libraries()

@@ -1,6 +1,6 @@
 """Recognizes files, as many at a time as there are cores: one thread per file, output in the order of the files.
 
-Threads suffice: features, searches and the network are C++ that releases the interpreter lock. A file uses one core,
+Threads are sufficient: features, searches and the network are C++ code that releases the GIL. A file uses one core,
 because a stream is sequential.
 """
 
@@ -35,7 +35,7 @@ class Transcription:
         self.path = path
         self.events: queue.SimpleQueue[Event | Literal["begin", "end"]] = queue.SimpleQueue()
         self.error = ""
-        """Why the file could not be read to its end."""
+        """Reason why the file could not be read to its end."""
         self.num_finals = 0
         self.complete = False
         """Whether the file was read to its end."""
@@ -74,7 +74,7 @@ class Transcription:
                 if stopped():
                     break
             self.complete = not stopped()
-        except ValueError as error:  # of the file, or a sample rate out of range
+        except ValueError as error:  # from the file, or a sample rate out of range
             self.error = str(error)
         begun_s = time.monotonic()
         stream.finish()

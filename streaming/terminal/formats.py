@@ -37,7 +37,7 @@ class Format(Protocol):
 
 
 class PlainText:
-    """Finals, one per line. Text that "scratch that" takes back is already written, and stays."""
+    """Finals, one per line. Text that "scratch that" takes back has already been written, so it stays."""
 
     complete = False
 
@@ -73,7 +73,7 @@ class JsonLines:
 
 
 class SubtitleFile:
-    """Cues, as they become complete. Each recording has its own file."""
+    """Subtitle cues, written when they are complete. Each recording has its own file."""
 
     complete = False
 
@@ -129,6 +129,6 @@ def is_folder(path: str | None) -> bool:
 
 
 def format_of(path: str | None) -> str:
-    """Format for a file name: by its suffix, else text."""
+    """The format for a file name, by its suffix; text by default."""
     suffix = Path(path or "").suffix.lower()
     return next((format for format in FORMATS if _SUFFIXES[format] == suffix), "json" if suffix == ".json" else "text")

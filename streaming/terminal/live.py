@@ -40,8 +40,9 @@ class Live:
     """Live captions: call `step` repeatedly, then `finish`."""
 
     def __init__(self, sources: Sequence[Source], output: Output, with_stats: bool, begun_ns: int = 0) -> None:
-        """begun_ns: a time on the clock of `time.monotonic_ns` before any source was opened. The times of several
-        sources count from it; those of a single source from its first sample."""
+        """begun_ns: a time on the clock of `time.monotonic_ns` before any source was opened. With several sources,
+        times count from it; with a single source, from its first sample.
+        count from it; with a single source, from its first sample."""
         self.stats = Stats()
         self._sources = sources
         self._output = output
@@ -74,7 +75,7 @@ class Live:
         return block is not None
 
     def _take(self, source: Source, block: Block) -> None:
-        """Sources start at different times: silence is inserted before the first sample."""
+        """Inserts silence before the first sample, because sources start at different times."""
         assert source.microphone is not None
         if len(self._sources) > 1 and not source.begun and len(block.samples):
             source.begun = True

@@ -44,9 +44,9 @@ class Output:
         self._folder = Path(path) if path is not None and is_folder(path) else None
         self._file: TextFile | None = None
         self._held = ""
-        """Text before a recording, until the file has text of the recording itself."""
+        """Text before a recording, held back until there is text of the recording itself."""
         self._is_intact = False
-        """Whether a recording has begun and has no error."""
+        """Whether a recording has begun without errors."""
         try:
             if self._folder:
                 self._folder.mkdir(parents=True, exist_ok=True)
@@ -165,7 +165,7 @@ class Output:
 
 
 class TextFile:
-    """A file that is appended to atomically. Raises OSError. Until the first `write` it stays as it was."""
+    """A file that is appended to atomically. It is unchanged until the first `write`. Raises OSError."""
 
     def __init__(self, path: str | Path, existing: str = "keep") -> None:
         """existing: "keep" raises FileExistsError for a nonempty file; "overwrite", "append"."""

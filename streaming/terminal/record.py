@@ -31,7 +31,8 @@ COLUMNS = ("path", "text", "speaker")
 MAX_RECORDING_S = 30.0
 MIN_RECORDING_S = 0.5
 TAIL_S = 0.25
-"""Recorded after the key that ends a recording: people press it before the last syllable ends."""
+"""Recording continues for this long after the key that ends it, because people press it before the last syllable
+ends."""
 QUIET_PEAK = 0.02
 CLIPPED_SHARE = 1e-3
 """A recording with more samples at full scale than this is too loud."""
@@ -59,7 +60,7 @@ class Recorder:
         import soundfile
 
         number = len(self.texts) + 1
-        while (path := self.folder / f"{number:04d}.flac").exists():  # a session ended before writing the manifest
+        while (path := self.folder / f"{number:04d}.flac").exists():  # a session ended before the manifest was written
             number += 1
         with replacing(path) as part:
             soundfile.write(part, np.clip(samples, -1, 1), SAMPLE_RATE, "PCM_16", format="FLAC")
@@ -136,20 +137,20 @@ class _Keys:
         try:
             for line in sys.stdin:
                 self._lines.put(line.strip().lower())
-        finally:  # bytes that are not text also end the session
+        finally:  # invalid UTF-8 also ends the session
             self._lines.put("q")
 
     def pressed(self) -> bool:
         return not self._lines.empty()
 
     def wait(self) -> str:
-        while True:  # a wait without timeout would not notice Ctrl-C on Windows
+        while True:  # without a timeout, the wait would not notice Ctrl-C on Windows
             with contextlib.suppress(queue.Empty):
                 return self._lines.get(timeout=0.2)
 
 
 def walk(prompts: Iterable[str], recorder: Recorder, microphone: Microphone) -> int:
-    """Goes through the prompts with the reader; returns the number of recordings."""
+    """Presents the prompts to the reader; returns the number of recordings."""
     keys = _Keys()
     left = [prompt for prompt in prompts if prompt not in recorder.texts]
     recorded = 0

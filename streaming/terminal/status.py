@@ -19,9 +19,9 @@ LOUD_DB = -3.0
 FALL_DB_PER_S = 20.0
 """Speed at which the peak mark falls."""
 MUTED_S = 3.0
-"""A microphone that delivers only zeros for this long is switched off."""
+"""A microphone that delivers only zeros for this long is considered switched off."""
 MUTED_AFTER_WORDS_S = 10.0
-"""The same after it has worked: people switch it off while they listen."""
+"""The same limit after it has delivered words, because people switch it off while they listen."""
 
 
 class StatusLine:
@@ -43,7 +43,7 @@ class StatusLine:
         line = Text()
         for part in parts:
             gap = "  " if line else ""
-            if cell_len(line.plain + gap + part.plain) > self._captions.width - 1:  # leaves room for "^C"
+            if cell_len(line.plain + gap + part.plain) > self._captions.width - 1:  # leave room for "^C"
                 break
             line = Text.assemble(line, gap, part)
         self._captions.status(line if line else None)

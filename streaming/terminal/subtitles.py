@@ -19,20 +19,20 @@ from asr.streaming.events import Event, Final, Partial
 
 LINE_LENGTH = 42
 MIN_CUE_S = 1.0
-"""A shorter cue is extended to this."""
+"""Shorter cues are extended to this duration."""
 MAX_CUE_S = 7.0
 LINGER_S = 0.5
-"""A cue stays this long after its last word."""
+"""A cue stays this long after its last word, if possible."""
 GAP_S = 1 / 12
 """Gap between two cues, two frames of a film, so that the change is visible."""
 MIN_GAP_S = 0.5
-"""A shorter gap would flicker: the cue stays until GAP_S before the next one."""
+"""Shorter gaps would flicker: the cue is extended to GAP_S before the next one."""
 PAUSE_S = 0.5
-"""At a pause this long a cut costs nothing, so there is a cut unless it makes a cue too short."""
+"""A cut at a pause this long is free, so there is a cut unless it would make a cue too short."""
 
 
 _SENTENCE_END, _COMMA = 1.0, 0.4
-"""Value of a cut after a punctuation mark, in pauses of PAUSE_S."""
+"""Value of a cut after a punctuation mark, in units of PAUSE_S."""
 _WEAK = 0.3
 """Cost of a cut or line break after a word of `_BINDING`."""
 _TITLES = ("Mr.", "Mrs.", "Dr.", "St.")
@@ -46,7 +46,7 @@ mr mrs dr st
 _BINDING = frozenset(_WORDS.split())
 """Words that belong to the following word."""
 _SETTLED_S = 3.0
-"""After this time, no utterance can begin that overlaps a cue."""
+"""After this time, no utterance that overlaps a cue can still begin."""
 
 
 class Cue(NamedTuple):
@@ -118,7 +118,7 @@ class Subtitles:
         self._num_cues = 0
         self._waiting: list[tuple[Cue, str]] = []
         self._began_s: dict[str, float] = {}
-        """For each source, its utterance that is not final yet."""
+        """The start of each source's utterance that is not final yet."""
 
     def add(self, event: Event, label: str = "") -> str:
         """The next text of the file. label: of the event's source, if there are several.
@@ -147,7 +147,7 @@ class Subtitles:
         return self._ready()
 
     def _ready(self) -> str:
-        """The text of the cues before which no cue can come."""
+        """The text of the cues that no later cue can precede."""
         self._waiting.sort(key=lambda waiting: waiting[0].start_s)
         text = ""
         while self._waiting and not self._must_wait(*self._waiting[0]):
@@ -202,7 +202,7 @@ def _time(seconds: float, point: str) -> str:
 
 
 def _spelled(words: Iterable[Word], width: int) -> list[Word]:
-    """`words`, with those longer than a line of `width` characters split into pieces that share the time."""
+    """Splits words longer than a line of `width` characters into pieces that share the word's time."""
     pieces = []
     for word in words:
         whole = " ".join(word.word.split())  # an empty line would end the cue
@@ -246,7 +246,9 @@ def _cut(words: Sequence[Word], width: int) -> Iterator[Sequence[Word]]:
 
 
 def _worth(text: str) -> float:
-    """Value of a cut after `text`, by its last word: of its punctuation, 0 for "Mr." and "p.m."; or less."""
+    """Value of a cut after `text`, by the punctuation of its last word: 0 for "Mr." and "p.m.", or negative after a
+    binding word.
+    binding word."""
     word = text.rpartition(" ")[2]
     if word.lower().rstrip(".") in _BINDING and (word in _TITLES or word[-1] != "."):
         return -_WEAK
@@ -256,7 +258,9 @@ def _worth(text: str) -> float:
 
 
 def _cost(words: Sequence[Word], width: int) -> float | None:
-    """Cost of a cue: fullness, so that parts have similar length, and a too short time. None: it does not fit."""
+    """Cost of a cue: its fullness, so that parts have similar length, plus a penalty for a short duration. None if it
+    does not fit.
+    not fit."""
     lines = _lines(words, width)
     span_s = words[-1].end_s - words[0].start_s
     if not lines or span_s > MAX_CUE_S:

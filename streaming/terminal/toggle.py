@@ -34,7 +34,7 @@ examples:
 
 
 class ToggleError(ValueError):
-    """The socket cannot be made, or no process answers. The message says what to do."""
+    """The socket cannot be created, or no process answers. The message has a remedy."""
 
 
 def socket_path() -> Path:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from asr.streaming.terminal.typing_tools import TypingTool
 
 MOST_UTTERANCES = 100
-"""Number of utterances that can be taken back."""
+"""Maximum number of utterances that can be taken back."""
 _CLOSING = tuple(",.?!:;)]%\n")
 _OPENING = tuple("([{\n")
 
@@ -64,7 +64,7 @@ class StableWords:
         return bool(self._typed) and (not words or words[0].start_s >= self._typed[-1].end_s)
 
     def _new(self, words: tuple[Word, ...]) -> str:
-        """The words after the typed ones. If a typed word has changed, which is rare, times decide."""
+        """The words after the typed ones. If a typed word has changed, which is rare, the times decide."""
         typed = self._typed
         new = words[len(typed) :]
         if typed and [word.word for word in words[: len(typed)]] != [word.word for word in typed[: len(words)]]:
@@ -76,7 +76,7 @@ class StableWords:
 
 @dataclass
 class _Utterance:
-    """Text typed for an utterance, and the window it was typed into; "": unknown, or several."""
+    """Text typed for an utterance, and the window it was typed into; "" if unknown or several."""
 
     text: str
     window: str
@@ -113,7 +113,7 @@ class TypingThread:
         return f"typing has stopped, captions continue: {self.fault}; to try again: asr-stream toggle, twice"
 
     def resume(self) -> None:
-        """Types again after a pause, even after a failure."""
+        """Resumes typing after a pause or a failure."""
         self.fault, self._reported = "", False
 
     def close(self, timeout_s: float = 30.0) -> None:
@@ -123,7 +123,7 @@ class TypingThread:
 
     def _run(self) -> None:
         while (change := self._changes.get()) is not None:
-            if self.fault:  # later text is not typed either: words would be missing in between
+            if self.fault:  # stops typing, because words would be missing in between
                 self._utterances.clear()
                 self._is_under_way = False
                 continue

@@ -18,7 +18,7 @@ from asr.runtime.shown_text import TEXTS
 from asr.streaming.events import spaced
 
 MAX_KEYWORDS, MAX_KEYWORD_LENGTH, MAX_KEYWORD_LETTERS = 500, 64, 8000
-"""Maximum number of keywords, letters of each, and letters of all: G2P takes a fifth of a second for these."""
+"""Maximum number of keywords, of letters in each, and of letters in all. G2P takes 0.2 s for this many letters."""
 
 
 class ProtocolError(Exception):
@@ -43,10 +43,10 @@ def parse_object(text: str | bytes) -> dict[str, Any]:
     """The JSON object in `text`."""
     try:
         if isinstance(text, bytes):
-            text = text.decode()  # json.loads would also accept UTF-16 and surrogates
+            text = text.decode()  # decoded here because json.loads would also accept UTF-16 and surrogates
         found = json.loads(text)
         if "\\u" in text:
-            # Half of a surrogate pair is valid JSON but not valid text.
+            # An unpaired surrogate is valid in JSON but not in UTF-8.
             json.dumps(found, ensure_ascii=False).encode()
     except RecursionError:
         raise ProtocolError("this JSON is nested too deeply", code="invalid_json") from None
@@ -151,7 +151,7 @@ def logprobs(words: Sequence[Word], before: str = "") -> list[dict[str, Any]]:
 
 
 def log_confidence(word: Word) -> float:
-    """The natural logarithm of the confidence, at least that of 1e-9: JSON has no infinity."""
+    """The natural logarithm of the confidence, with a floor of 1e-9, because JSON has no infinity."""
     return math.log(max(word.confidence, 1e-9))
 
 

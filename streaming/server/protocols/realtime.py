@@ -113,7 +113,7 @@ class Connection:
                 for text in texts:
                     await self._client.send(text)
         finally:
-            self._session.close()  # `_receive` may wait until events are read
+            self._session.close()  # because `_receive` may wait until events are read
 
     def _texts(self, event: Event) -> list[str]:
         return [_text(message) for message in self._items.take(event)]
@@ -165,7 +165,7 @@ class Connection:
             self._uncommitted_s += len(samples) / SAMPLE_RATE
 
     async def _end_item(self, how: str) -> None:
-        """Ends the utterance, so that its final belongs to the item, then commits or clears the item."""
+        """Ends the utterance, so that its final belongs to the item, and then commits or clears the item."""
         await self._mark("manual")
         await self._session.end_utterance()
         await self._mark(how)
@@ -190,7 +190,7 @@ class Connection:
         """The recognizer's options for `config`."""
         server = self._recognizer
         silence_s = (config.silence_ms or config.default_silence_ms) / 1000
-        # Without turn detection the endpoint rules still apply, to limit the memory of an utterance.
+        # Without turn detection, the endpoint rules still apply, to limit the memory of an utterance.
         changes = {
             "silence_after_speech_s": silence_s,
             "min_silence_after_speech_s": silence_s if config.is_fixed else server.min_silence_after_speech_s,
@@ -221,7 +221,7 @@ class Connection:
 
 
 def _text(message: dict[str, Any]) -> str:
-    """JSON. Long lists are encoded item by item: a call holds the interpreter lock, which the event loop needs."""
+    """Encodes as JSON. Long lists are encoded item by item: each call holds the GIL, which the event loop needs."""
 
     def encoded(value: Any) -> str:
         return f"[{', '.join(map(json.dumps, value))}]" if isinstance(value, list) else json.dumps(value)
@@ -231,7 +231,7 @@ def _text(message: dict[str, Any]) -> str:
 
 
 def _is_live(recognizer: Recognizer) -> bool:
-    """Whether finals keep the stable words of partials; with a second pass they may not."""
+    """Whether finals keep the stable words of partials, which they may not with a second pass."""
     return not recognizer.second_pass and recognizer.search != "rescore"
 
 

@@ -38,7 +38,7 @@ EAGERNESS = {"low": 2.0, "medium": 1.0, "auto": 1.0, "high": 0.5}
 
 @dataclass(frozen=True)
 class SessionConfig:
-    """default_silence_ms: the server's. silence_ms: silence that ends an item; None: only a commit ends it."""
+    """default_silence_ms: the server's setting. silence_ms: silence that ends an item; None: only a commit ends it."""
 
     default_silence_ms: int
     silence_ms: int | None
@@ -155,7 +155,7 @@ class SessionConfig:
         if not isinstance(turn_detection, dict) or kind not in ("server_vad", "semantic_vad"):
             raise _wrong(path, turn_detection, "null, or an object of type 'server_vad' or 'semantic_vad'")
         silence_ms: object
-        if kind == "semantic_vad":  # becomes "server_vad", as `session.updated` reports
+        if kind == "semantic_vad":  # converted to "server_vad", which `session.updated` reports
             eagerness = turn_detection.get("eagerness") or "auto"
             if not isinstance(eagerness, str) or eagerness not in EAGERNESS:
                 raise _wrong(f"{path}.eagerness", eagerness, f"one of {', '.join(EAGERNESS)}")
@@ -166,7 +166,7 @@ class SessionConfig:
                 return self.silence_ms or self.default_silence_ms
             if not isinstance(silence_ms, (int, float)) or isinstance(silence_ms, bool) or silence_ms != silence_ms:
                 raise _wrong(f"{path}.silence_duration_ms", silence_ms, "a number of milliseconds")
-        # A value out of range is clipped, not refused: `session.updated` reports the value in use.
+        # A value out of range is clipped instead of rejected; `session.updated` reports the value in use.
         return round(min(max(silence_ms, MIN_SILENCE_MS), MAX_SILENCE_MS))
 
 

@@ -26,13 +26,13 @@ from asr.streaming.server.protocols.common import logprobs
 
 TRANSCRIPTION = "conversation.item.input_audio_transcription"
 LONG = 50
-"""Words, or alternatives of utterances, from which on an item is long."""
+"""An item is long from this number of words, or of alternatives, on."""
 
 
 class Mark(Event):
-    """A command of the client, queued among the recognizer's events; `end`: seconds of audio before it.
+    """A command of the client, queued among the recognizer's events. `end`: seconds of audio before it.
 
-    text: "commit" | "clear": commits or discards the item. "vad" | "manual": whether each later final ends an item.
+    text: "commit" and "clear" commit or discard the item; "vad" and "manual" set whether later finals end an item.
     """
 
     type = "mark"
@@ -59,7 +59,7 @@ class Items:
 
     @property
     def is_long(self) -> bool:
-        """Whether the messages of its end take so long that they should be made on a thread."""
+        """Whether making the messages at its end takes so long that it must be done on a thread."""
         return len(self._words) + len(self._alternatives) >= LONG
 
     def take(self, event: Event) -> Iterator[dict[str, Any]]:
@@ -70,7 +70,7 @@ class Items:
             if words:
                 yield from self._speech_started(event)
             else:
-                self._sent = []  # the utterance became empty; words that were sent stay
+                self._sent = []  # the utterance became empty; words already sent stay
             if self.live and texts[: len(self._sent)] == self._sent:
                 yield from self._delta(words[len(self._sent) : event.num_stable])
         elif isinstance(event, Final):
@@ -97,7 +97,7 @@ class Items:
         self._start_s = start_s
         self._started = False
         self._transcript = ""  # all deltas so far
-        self._words: list[Word] = []  # of the transcript
+        self._words: list[Word] = []  # words of the transcript
         self._alternatives: list[dict[str, Any]] = []
         self._sent = []
 
@@ -132,7 +132,7 @@ class Items:
         content = [{"type": "input_audio", "transcript": self._transcript}]
         for name in ("created",) if self.old_form else ("added", "done"):
             yield {"type": f"conversation.item.{name}", "item": item | {"content": content}} | place
-        # Rounded to the millisecond: otherwise 3.4 to 4.4 is slightly more than a second.
+        # Rounded to milliseconds, because otherwise 3.4 to 4.4 would be slightly more than a second.
         usage = {"type": "duration", "seconds": math.ceil(round(end_s - self._start_s, 3))}
         details = self._details(self._words, before="")
         if "alternatives" in self.details:
@@ -149,9 +149,10 @@ class Items:
 
 
 def num_covered(sent: list[str], words: list[str]) -> int:
-    """The number of leading words of a final that the sent words stand for.
+    """The number of leading words of a final that the words already sent stand for.
 
-    If the two differ, it is counted from the last common word: what was sent after it replaces as many words.
+    If the two differ, counting starts at the last common word: the words sent after it replace as many words of the
+    final.
     """
     matches = [
         block for block in SequenceMatcher(None, sent, words, autojunk=False).get_matching_blocks() if block.size

@@ -115,7 +115,7 @@ class Transcriptions:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         server: Server = scope["app"].state.server
         try:
-            # Before anything is read, so that there are at most as many uploads as sessions.
+            # Opened before anything is read, so that there are never more uploads than sessions.
             async with server.open("transcriptions") as session:
                 form, file = await receive_form(Request(scope, receive), server)
                 upload = Upload(file, server.limits.max_upload_s)
@@ -147,10 +147,10 @@ class Transcriptions:
             if options.stream:
                 await _stream(finals, options.logprobs, send)
                 return
-            # Clients such as LiveKit add keywords of their own, so an unusable one must not fail the request.
+            # Clients such as LiveKit add their own keywords, so an unusable keyword must not fail the request.
             warnings = warnings_about(options.keywords, session.recognizer.hotwords)
             all_finals = [final async for final in finals]
-            # On a thread: hours of audio have a hundred thousand words.
+            # On a thread, because hours of audio have a hundred thousand words.
             response = await asyncio.to_thread(_whole, all_finals, session.audio_s, options, warnings)
             await response(scope, receive, send)
 
@@ -206,13 +206,13 @@ def _whole(finals: list[Final], duration_s: float, options: Options, warnings: l
         return PlainTextResponse(srt(finals))
     if options.format == "vtt":
         return PlainTextResponse(vtt(finals), media_type="text/vtt")
-    usage = {"type": "duration", "seconds": math.ceil(duration_s)}  # an integer, as OpenAI's: LiteLLM needs one
+    usage = {"type": "duration", "seconds": math.ceil(duration_s)}  # an integer, as in OpenAI's; LiteLLM requires it
     extra: dict[str, Any] = {"warnings": warnings} if warnings else {}
     if options.format == "json":
         if options.logprobs:
             extra["logprobs"] = logprobs([word for final in finals for word in final.words])
         return JSONResponse({"text": text, "usage": usage} | extra)
-    # Whisper gives the language's name; a code if the name is unknown.
+    # Whisper returns the name of the language; the code is the fallback.
     language = language_name(options.language) or options.language
     answer: dict[str, Any] = {"task": "transcribe", "language": language, "duration": round(duration_s, 3)}
     answer |= {"text": text, "usage": usage} | extra
@@ -224,9 +224,10 @@ def _whole(finals: list[Final], duration_s: float, options: Options, warnings: l
 
 
 def _segment(i: int, final: Final) -> dict[str, Any]:
-    """An utterance as a segment, with all fields of Whisper: clients filter by them, and their types require them.
+    """An utterance as a segment with all fields of Whisper's, because clients filter by them and their types require
+    them.
 
-    `no_speech_prob` is 0, because utterances without words are not segments and nothing else estimates it.
+    `no_speech_prob` is 0: utterances without words are no segments, and nothing else estimates it.
     """
     text = final.text.encode()
     return {
@@ -246,7 +247,7 @@ def _segment(i: int, final: Final) -> dict[str, Any]:
 async def _stream(finals: AsyncIterator[Final], with_logprobs: bool, send: Send) -> None:
     """Server-sent events: a delta for each utterance, then the text, which is the concatenation of the deltas.
 
-    Without `usage`: in these events OpenAI's counts tokens, and the types of its clients accept nothing else.
+    There is no `usage`: in these events, OpenAI counts tokens, and the types of its clients accept nothing else.
     """
     headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -275,7 +276,7 @@ async def _stream(finals: AsyncIterator[Final], with_logprobs: bool, send: Send)
 
 
 async def _unless_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> None:
-    """Awaits `work`; cancels it if the client disconnects."""
+    """Awaits `work`, and cancels it if the client disconnects."""
 
     async def gone() -> None:
         while (await receive())["type"] != "http.disconnect":
@@ -287,7 +288,7 @@ async def _unless_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> Non
         if tasks[0].done():
             tasks[0].result()
     except (TimeoutError, asyncio.TimeoutError) as error:
-        raise ClientDisconnect from error  # it does not accept data
+        raise ClientDisconnect from error  # the client does not accept data
     finally:
         for task in tasks:
             task.cancel()

@@ -36,13 +36,13 @@ class Upload:
     async def next_block(self) -> tuple[Any, int] | None:
         """Samples and sample rate, as from `read_blocks`; None at the end."""
         self._reading = asyncio.ensure_future(asyncio.to_thread(next, self._blocks, None))
-        # Retrieves the exception, so that asyncio does not log it if the client is gone.
+        # Retrieves the exception, so that asyncio does not log it if the client has disconnected.
         self._reading.add_done_callback(lambda task: task.cancelled() or task.exception())
         await asyncio.wait({self._reading})
         return self._reading.result()
 
     def close(self) -> None:
-        """Deletes the file, at once or when the thread that reads it returns, which it then does soon."""
+        """Deletes the file, immediately or when the thread that reads it returns, which is then soon."""
         self._closed.set()
         if self._reading is not None and not self._reading.done():
             self._reading.add_done_callback(lambda _: self.close())
@@ -61,7 +61,7 @@ async def receive_form(request: Request, server: Server) -> tuple[FormData, IO[b
         )
     charset = parameters.get(b"charset", b"utf-8").decode("latin-1")
     if charset.lower() not in ("utf-8", "utf8"):
-        # Python knows many charsets; some take seconds per megabyte (punycode) or decode to surrogates.
+        # Other charsets are rejected: some take seconds per megabyte (punycode) or decode to surrogates.
         raise ProtocolError(f"the charset of the form is {shown(charset)}; it must be UTF-8: leave it out", "charset")
 
     def check_size(num_bytes: int) -> None:

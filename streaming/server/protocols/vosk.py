@@ -118,13 +118,13 @@ class Dialogue:
         return None if "config" in command else self._partial_result()
 
     async def result_at_end(self) -> dict[str, Any]:
-        """The result of the current utterance."""
+        """Returns the result of the last utterance."""
         await self._session.finish()
         self.ended = True
         return self._result(await self._settle())
 
     async def _accept(self, data: bytes) -> None:
-        # A message may end within a sample; the next one continues it.
+        # A message may end in the middle of a sample; the next one continues it.
         data = self._half_sample + data
         even = len(data) // 2 * 2
         self._half_sample = data[even:]
@@ -168,7 +168,7 @@ class Dialogue:
             raise ProtocolError(f"phrase_list is {shown(phrases)}; it must be a list of strings")
         free = self._free
         changes = {"phrases": free.phrases, "hotwords": free.hotwords, "search": free.search}
-        if phrases:  # greedy search, which a server may use for speed, takes no list
+        if phrases:  # greedy search, which a server may use for speed, does not support a grammar
             changes = {"phrases": phrases, "hotwords": None, "search": "beam"}
         try:
             await self._session.change(**changes)
@@ -180,7 +180,7 @@ class Dialogue:
         return {"partial": text} | ({"num_stable": num_stable} if self._with_stable else {})
 
     def _result(self, finals: list[Final]) -> dict[str, Any]:
-        """All utterances that ended, as one result, because a message has one reply."""
+        """Returns all utterances that ended as one result, because a message has one reply."""
         text = " ".join(final.text for final in finals)
         words = [word for final in finals for word in final.words]
         if self._max_alternatives:

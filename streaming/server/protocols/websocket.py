@@ -25,7 +25,8 @@ def refusal(refused: Refused) -> Response:
 
 
 async def refuse(websocket: WebSocket, refused: Refused) -> None:
-    """Refuses a client before the handshake with HTTP 503, so that it and any proxies know that it may retry."""
+    """Rejects a client before the handshake with HTTP 503, so that the client and any proxies know that they may
+    retry."""
     await websocket.send_denial_response(refusal(refused))
 
 
@@ -40,7 +41,7 @@ class Client:
 
     @property
     def why_ended(self) -> str:
-        """The reason for `close` if `messages` ended while the client was still connected."""
+        """The reason for `close` if `messages` has ended while the client is still connected."""
         return self._timeouts.why_ended
 
     @property
@@ -79,5 +80,5 @@ class Client:
         if self.connected:
             self.connected = False
             with contextlib.suppress(*_GONE):
-                # A close frame has room for 123 bytes.
+                # A close frame holds at most 123 bytes.
                 await self._websocket.close(code, reason.encode(errors="replace")[:123].decode(errors="ignore"))

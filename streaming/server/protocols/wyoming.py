@@ -151,7 +151,7 @@ class Connection:
                     self._server.connections.serve(self._writer.transport)
                     await self._answer(event)
                 if not self._writer.transport.is_closing():
-                    await self._end()  # the client may have closed only its sending side
+                    await self._end()  # the client may have closed only its sending direction
         except (ProtocolError, Refused, SessionFailed) as error:
             with suppress(OSError):
                 await self._send("error", {"text": str(error), "code": type(error).__name__})
@@ -185,7 +185,7 @@ class Connection:
             except ValueError as error:
                 raise ProtocolError(str(error)) from error
             self._sending = asyncio.create_task(self._send_chunks(self._session))
-            # Retrieves the exception, so that asyncio does not log it if nobody awaits the task.
+            # Retrieves the exception, so that asyncio does not log it if no code awaits the task.
             self._sending.add_done_callback(lambda task: task.cancelled() or task.exception())
             self._stack.callback(self._sending.cancel)
         return self._session
@@ -199,7 +199,7 @@ class Connection:
         await session.accept_waveform(mono(samples), rate)
 
     async def _send_chunks(self, session: Session) -> str:
-        """Sends utterances as they end; returns their whole text."""
+        """Sends utterances as they end; returns the complete text."""
         await self._send("transcript-start", self._language())
         text = ""
         async for event in session.events():

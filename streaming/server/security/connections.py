@@ -41,12 +41,14 @@ PING_INTERVAL_S = 20.0
 """Keeps proxies from closing an idle connection."""
 READ_SIZE = 16384
 SMALL_SIZE = 64
-"""Bytes. Smaller fragments and chunks count as frames without data."""
+"""In bytes. Smaller fragments and chunks count as frames without data."""
 MAX_SMALL_FRAMES, SMALL_FRAMES_PER_S = 256, 32.0
 MAX_LINE, MAX_HEADERS = 8000, 120
-"""Maximum bytes of a line, and lines, in the head of a WebSocket request: `websockets` drops longer ones silently."""
+"""Maximum line length in bytes, and maximum number of lines, in the head of a WebSocket request. `websockets` silently
+drops longer heads.
+drops longer heads."""
 MAX_UNREAD = 2
-"""Messages of a WebSocket client that may always wait, whatever the other clients have waiting."""
+"""Number of messages of a WebSocket client that may always wait, regardless of the other clients."""
 MESSAGE_BYTES = 512
 """Overhead of a message in bytes."""
 
@@ -76,7 +78,7 @@ class Timer:
         self._handle: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Does nothing while it runs."""
+        """Starts the timer unless it is running."""
         if self._handle is None:
             self._handle = asyncio.get_running_loop().call_later(self._seconds, self._transport.abort)
 
@@ -111,8 +113,9 @@ def is_closing(connection: asyncio.Protocol) -> bool:
 
 
 def _is_our_fault(record: logging.LogRecord) -> bool:
-    """Drops errors that any client can cause, which could fill the log: malformed HTTP, invalid UTF-8, and WebSockets
-    refused with a response, for which uvicorn reports an incomplete handshake."""
+    """Filters out errors that any client can cause, which could fill the log: malformed HTTP, invalid UTF-8, and
+    WebSockets rejected with a response, for which uvicorn reports an incomplete handshake.
+    WebSockets rejected with a response, for which uvicorn reports an incomplete handshake."""
     return not record.getMessage().startswith(("Invalid ", "ASGI callable returned without completing handshake"))
 
 
@@ -161,7 +164,7 @@ def limited_protocols(
             return counted
 
         def data_received(self, data: bytes) -> None:
-            if not self._heard:  # the rest of the head may take longer than its first byte
+            if not self._heard:  # the rest of the head may take longer than the first byte
                 self._heard = True
                 connections.serve(self.transport)
                 connections.wait(self.transport)
@@ -197,8 +200,8 @@ def limited_protocols(
             if self.close_sent:  # the message is discarded
                 super().send_receive_event_to_app()
                 return
-            # uvicorn pauses reading at each message and resumes when it is taken: two system calls for every message,
-            # and pings that are not answered.
+            # By default, uvicorn pauses reading at each message and resumes when it is taken. That costs two system
+            # calls per message and leaves pings unanswered.
             self._unread.append(sum(map(len, self.frames)) + MESSAGE_BYTES)
             connections.unread_bytes += self._unread[-1]
             was_paused, self.read_paused = self.read_paused, True
@@ -218,7 +221,7 @@ def limited_protocols(
         def connection_lost(self, exc: Exception | None) -> None:
             connections.unread_bytes -= sum(self._unread)
             self._unread.clear()
-            while not self.queue.empty():  # nobody needs the results anymore
+            while not self.queue.empty():  # the results are no longer needed
                 self.queue.get_nowait()
             super().connection_lost(exc)
 
@@ -227,7 +230,7 @@ def limited_protocols(
                 super().handle_ping()
 
         def handle_pong(self, event: Frame) -> None:
-            # uvicorn would subtract the round trip, here often seconds, from the time to the next ping.
+            # uvicorn would subtract the round trip time, which is often seconds here, from the time to the next ping.
             self._may_go_on()
 
         def handle_cont(self, event: Frame) -> None:
@@ -243,6 +246,6 @@ def limited_protocols(
         def on_task_complete(self, task: asyncio.Task) -> None:
             super().on_task_complete(task)
             if not self.disconnected:
-                self._write_timer.start()  # for the last bytes
+                self._write_timer.start()  # covers the last bytes
 
     return Http, WebSocket

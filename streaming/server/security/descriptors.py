@@ -13,14 +13,14 @@ from collections.abc import Callable
 from asr.streaming.server.security.limits import Limits
 
 BACKLOG = 64
-"""Connections of a port that are accepted at once, or queue for it. Accepted ones are counted a moment later."""
+"""Number of connections per port that are accepted at once or queued. Accepted ones are counted a moment later."""
 FIRST_BYTE_S = 5.0
-"""Seconds in which a connection must send something."""
-_BASE = 32  # of the process itself: standard streams, event loop, ports, threads, libraries
+"""Time limit in seconds for the first byte of a connection."""
+_BASE = 32  # used by the process itself: standard streams, event loop, ports, threads, libraries
 
 
 class OpenConnections:
-    """Connections of all ports, and those of them that have not yet made a request."""
+    """The connections of all ports; records which of them have not made a request yet."""
 
     def __init__(self, limits: Limits, on_refused: Callable[[], None]) -> None:
         self._limits = limits
@@ -29,10 +29,10 @@ class OpenConnections:
         """Bytes of WebSocket messages, of all clients, that were read from the socket but not yet by the server."""
         self._open: set[asyncio.WriteTransport] = set()
         self._waiting: dict[asyncio.WriteTransport, asyncio.TimerHandle] = {}
-        """Each with the timer that ends it, the longest waiting first."""
+        """Each connection with the timer that ends it, the longest-waiting first."""
 
     def add(self, transport: asyncio.WriteTransport) -> bool:
-        """Counts a new connection. False: it is aborted, because all others are in use."""
+        """Counts a new connection. Returns False if it was aborted because all others are in use."""
         if transport in self._open:
             return True
         self._open.add(transport)
@@ -50,12 +50,12 @@ class OpenConnections:
             self._waiting[transport] = timer
 
     def serve(self, transport: asyncio.WriteTransport) -> None:
-        """To be called when the connection has made a request."""
+        """Must be called when the connection has made a request."""
         if (timer := self._waiting.pop(transport, None)) is not None:
             timer.cancel()
 
     def discard(self, transport: asyncio.WriteTransport) -> None:
-        """To be called when the connection is lost."""
+        """Must be called when the connection is lost."""
         self.serve(transport)
         self._open.discard(transport)
 

@@ -12,10 +12,10 @@ _QUOTES_VALUES = (TypeError, ValueError, LookupError)
 
 
 class LogFormatter(logging.Formatter):
-    """Omits from tracebacks the messages of exceptions that quote a value, which may be a client's."""
+    """Omits from tracebacks the messages of exceptions that quote a value, because it may come from a client."""
 
     def formatException(self, ei: Any) -> str:
-        """The exception and its causes, first cause first."""
+        """The exception and its causes, the first cause first."""
         chain: list[str] = []
         error: BaseException | None = ei[1]
         while error is not None and len(chain) < 10:
@@ -51,6 +51,6 @@ def set_up_logging() -> None:
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("asr_stream").setLevel(logging.INFO)
     logging.getLogger("asyncio").addFilter(AcceptFilter())
-    # Both warn about clients: replies to one that has left, and invalid forms.
+    # Both log warnings about clients: replies to a disconnected client, and invalid forms.
     for name in ("asyncio", "python_multipart"):
         logging.getLogger(name).setLevel(logging.ERROR)

@@ -15,7 +15,8 @@ from asr.streaming.server.server import Server
 T = TypeVar("T")
 
 MESSAGES_PER_TURN = 16
-"""Messages after which other clients get their turn: `receive` does not wait while messages are queued."""
+"""Number of messages after which other clients get a turn, because `receive` does not wait while messages are
+queued."""
 
 
 class SessionTimeouts:
@@ -26,7 +27,7 @@ class SessionTimeouts:
         self._loop = asyncio.get_running_loop()
         self._ends = self._loop.time() + server.limits.max_session_s
         self._task: asyncio.Task | None = None
-        """The task that is in `receive` and may be interrupted."""
+        """The task that is waiting in `receive` and may be interrupted."""
         self._idle_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self.why_ended = ""
@@ -47,7 +48,7 @@ class SessionTimeouts:
                 if num_messages % MESSAGES_PER_TURN == 0:
                     await asyncio.sleep(0)
                 now = self._loop.time()
-                if now >= self._ends:  # also for a client that never pauses
+                if now >= self._ends:  # needed for a client that never pauses
                     self._out_of_time(now)
                 if self.why_ended:
                     return
@@ -74,7 +75,7 @@ class SessionTimeouts:
                 self._timer.cancel()
 
     def _check_time(self) -> None:
-        """Interrupts a client that is late, or checks again at the earliest time it can be late."""
+        """Interrupts a client that is late; otherwise sets the timer to the earliest time at which it can be late."""
         self._timer = None
         if self._task is None:
             return  # a message is being handled; the next `receive` sets the timer
