@@ -13,16 +13,16 @@ import { FIGURES, createEngine } from "./engine.js";
 import { decode, feed } from "./file.js";
 import { Microphone, explain } from "./microphone.js";
 
-const NUM_LATENCIES = 20; // the figure shown is the maximum of this many
-const PATIENCE_MS = 3000; // for the last words; after that the user may stop waiting
-const SILENCE_MS = 6000; // until the overlay is blank
+const NUM_LATENCIES = 20; // the maximum of this many is shown
+const PATIENCE_MS = 3000; // wait for the last words before the user may stop waiting
+const SILENCE_MS = 6000; // until the overlay is cleared
 // /?overlay: the last two lines over a video, for a browser source of OBS. It starts without a key press.
 const OVERLAY = new URLSearchParams(location.search).has("overlay");
 
 const $ = (id) => document.getElementById(id);
 const captions = new Captions($("captions"), $("finals"), $("partial"));
 let listening = false;
-let reading = false; // whether the source is a file
+let reading = false; // whether a file is the source
 let complete = false; // whether all of the file has been passed to the engine
 let recognized = false; // whether the source has had a final
 let busy = false; // the microphone is being opened, or the last words are awaited
@@ -48,7 +48,7 @@ const page = {
     $("error").textContent = text;
     $("error-box").hidden = !text;
   },
-  // receivedAt: when the last audio of the events came from the microphone.
+  // receivedAt: time at which the last audio of these events came from the microphone.
   show(events, receivedAt) {
     for (const event of events) captions.show(event, startS);
     if (!events.length) return;
@@ -59,7 +59,7 @@ const page = {
     latencies = [...latencies, performance.now() - receivedAt].slice(-NUM_LATENCIES);
     page.figure("latency", `${Math.max(...latencies).toFixed(0)} ms`);
   },
-  // The last final does not count: it becomes a partial again.
+  // Withdraws the last final: it becomes a partial again.
   takeBack() {
     captions.takeBack();
     showTools();
@@ -73,7 +73,7 @@ const page = {
     if (again) start();
     again = false;
   },
-  // The engine cannot continue.
+  // Reports that the engine cannot continue.
   failed(text) {
     page.status("");
     page.showError(text);
@@ -108,7 +108,7 @@ const microphone = new Microphone({
   },
 });
 
-// Decibels above -60 dBFS.
+// Takes decibels above -60 dBFS.
 function showLevel(peak) {
   const level = Math.max(0, Math.min(60, Math.round(60 + 20 * Math.log10(peak))));
   $("level").ariaValueNow = level;
@@ -212,7 +212,7 @@ function blankAfterSilence() {
   blank = setTimeout(() => document.body.classList.add("blank"), SILENCE_MS);
 }
 
-// Without it a phone turns off its screen and the microphone.
+// Without a wake lock, a phone turns off its screen and the microphone.
 async function keepAwake() {
   wakeLock = (await navigator.wakeLock?.request("screen").catch(() => null)) ?? null;
 }
@@ -282,7 +282,7 @@ $("file").addEventListener("change", () => {
   $("file").value = ""; // so that the same file can be chosen again
 });
 
-// The browser would open a dropped file in place of the page.
+// By default, the browser would open a dropped file in place of the page.
 for (const type of ["dragover", "drop", "dragleave"]) {
   document.addEventListener(type, (event) => {
     event.preventDefault();

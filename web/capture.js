@@ -7,12 +7,12 @@ class Capture extends AudioWorkletProcessor {
   #length = 0;
   #peak = 0;
 
-  process([[samples = SILENCE]]) { // Firefox gives no channel where a track is silent
+  process([[samples = SILENCE]]) { // Firefox gives no channel if a track is silent
     this.#block.set(samples, this.#length);
     this.#length += samples.length;
     if (this.#length === this.#block.length) {
       const block = this.#block.slice();
-      // The peak falls slowly, so that it can be seen.
+      // The displayed peak falls slowly, so that it is visible.
       this.#peak = block.reduce((most, sample) => Math.max(most, Math.abs(sample)), 0.9 * this.#peak);
       this.port.postMessage({ samples: block, peak: this.#peak }, [block.buffer]);
       this.#length = 0;

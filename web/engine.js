@@ -1,7 +1,7 @@
 // Recognition by the server of this page, over vosk-server's protocol at `vosk`.
 //
-// If the connection breaks, a new one is made, and audio that is not in a final yet is sent again: its text comes a
-// little later. A server that stops sends a final of the audio so far, which may end within a word; so the last final
+// If the connection breaks, a new one is opened and audio that is not in a final yet is sent again; its text comes a
+// little later. A server that stops sends a final of the audio so far, which may end within a word. So the last final
 // of a connection does not count.
 
 import { Outbox } from "./outbox.js";
@@ -9,10 +9,10 @@ import { Outbox } from "./outbox.js";
 export const FIGURES = [["behind", "Behind by"], ["connection", "Connection"]];
 
 const MAX_UNANSWERED = 16; // messages in flight: enough to catch up quickly, but not to flood the server
-const AFTER_WORD_S = 0.4; // of the silence that ended an utterance: its last word may extend beyond its end
-const UNSHOWN_S = 3; // a word spoken this long ago is in a partial by now
+const AFTER_WORD_S = 0.4; // kept of the final silence: the last word may extend beyond its end
+const UNSHOWN_S = 3; // a word spoken this long ago must be in a partial
 const CAUGHT_UP_S = 1;
-const DEAD_MS = 15_000; // without a reply that is due, the connection is dead, whatever its state
+const DEAD_MS = 15_000; // without a due reply for this long, the connection is considered dead
 const RETRY_MS = 500, MAX_RETRY_MS = 15_000;
 const TOKEN_PREFIX = "openai-insecure-api-key."; // subprotocol for a token: a page cannot set headers
 const TOKEN_NEEDED = Symbol("a token is needed");
@@ -130,7 +130,7 @@ class Engine {
   }
 
   #changed(text, numStable) {
-    // Text from before the connection broke is shown until that audio is recognized again.
+    // Text from before the connection broke is shown until its audio has been recognized again.
     if (text === this.#partial || (!text && this.#outbox.behindS > CAUGHT_UP_S)) return [];
     this.#partial = text;
     return [{ type: "partial", text, start: this.#startS, end: this.#reply.endS, words: [], numStable }];
@@ -181,7 +181,7 @@ class Engine {
     this.#send();
   }
 
-  // The connection has ended, or was never open.
+  // The connection has ended or was never open.
   async #lost() {
     this.#drop();
     if (this.#lastFinal) {
@@ -194,7 +194,7 @@ class Engine {
     const amiss = await whatIsAmiss({ refused: true });
     if (!this.#outbox) return; // abandoned in the meantime
     if (amiss === TOKEN_NEEDED) return this.#connectWithToken();
-    const delayMs = this.#retryMs * (0.8 + 0.4 * Math.random()); // so that the pages do not all return at once
+    const delayMs = this.#retryMs * (0.8 + 0.4 * Math.random()); // so that pages do not all reconnect at once
     this.#retryMs = Math.min(2 * this.#retryMs, MAX_RETRY_MS);
     this.#retry = setTimeout(() => this.#connect(), delayMs);
     this.#page.status(`Connecting again in ${Math.ceil(delayMs / 1000)} s …`);
@@ -220,7 +220,7 @@ class Engine {
     this.#finish();
   }
 
-  // Resolves to whether the user gave a token that the server accepts.
+  // Resolves to whether the user has entered a token that the server accepts.
   async #askForToken() {
     let hint = "Ask the operator of the server for it.";
     for (;;) {
@@ -233,7 +233,7 @@ class Engine {
   }
 }
 
-// A sentence, TOKEN_NEEDED, or "" if everything seems well. A refused WebSocket gives no reason.
+// Returns a sentence, TOKEN_NEEDED, or "" if no fault is found. A rejected WebSocket gives no reason.
 async function whatIsAmiss({ refused = false } = {}) {
   const ask = (path, options) =>
     fetch(path, { ...options, cache: "no-store", signal: AbortSignal.timeout(5000) }).catch(() => null);
@@ -246,12 +246,12 @@ async function whatIsAmiss({ refused = false } = {}) {
   const headers = token ? { Authorization: `Bearer ${encodeURIComponent(token)}` } : {};
   const metrics = await ask("metrics", { headers });
   if (metrics?.status === 401) return TOKEN_NEEDED;
-  // Nothing accepts a POST there, but the browser sends the page's origin with it, as for a WebSocket.
+  // The server has no such endpoint, but the browser sends the page's origin with a POST, as for a WebSocket.
   const stranger = refused && (await ask("healthz", { method: "POST" }))?.status === 403;
   return stranger ? `The server does not know this page: start it with --allow-origin ${location.origin}.` : "";
 }
 
-// A subprotocol may have few special characters; the server decodes it.
+// A subprotocol allows few special characters; the server decodes it.
 function subprotocol(token) {
   return encodeURIComponent(token).replace(/[()]/g, (mark) => `%${mark.charCodeAt(0).toString(16)}`);
 }

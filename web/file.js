@@ -1,4 +1,4 @@
-// A file to caption: decodes its audio, and passes it to the engine no faster than it is recognized.
+// A file to caption: decodes its audio and passes it to the engine no faster than it is recognized.
 
 const SAMPLE_RATE = 16000;
 const PIECE = SAMPLE_RATE / 2; // samples
@@ -23,7 +23,7 @@ export async function decode(file) {
   return { sampleRate: SAMPLE_RATE, samples };
 }
 
-// Resolves when everything has been passed to the engine, or `stopped()`. progress(share): called along the way.
+// Resolves when all audio has been passed to the engine, or `stopped()` is true. progress(share): called repeatedly.
 export async function feed(samples, engine, stopped, progress) {
   for (let begin = 0; begin < samples.length && !stopped(); begin += PIECE) {
     engine.audio(samples.slice(begin, begin + PIECE), performance.now());

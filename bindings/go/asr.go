@@ -1,4 +1,4 @@
-// Package asr is streaming speech recognition: libasr_stream for Go. Its C header, asr_stream.h, has the whole
+// Package asr is libasr_stream, streaming speech recognition, for Go. The C header asr_stream.h has the complete
 // contract.
 package asr
 
@@ -8,20 +8,20 @@ import "C"
 
 import "unsafe"
 
-// ModelOptions say how to open a model; "": as in C, 0 threads: one.
+// ModelOptions say how to open a model; "" stands for the default of the C API, and 0 threads for one thread.
 type ModelOptions struct {
 	ONNXRuntime, LM, Punctuation, NeuralLM string // paths
 	NumThreads                             int
 }
 
-// Settings are what a stream recognizes with: options by name, and lists of words and phrases, if any.
+// Settings are the options of a stream by name, and its lists of words and phrases.
 type Settings struct {
 	Options                                       map[string]string // such as "chunk_ms": "320"
 	Hotwords, Phrases, Mask, Replace, CommandList []string
 	WithoutLM                                     bool
 }
 
-// Model is a model file, opened. Goroutines and streams share it, and it may be closed before its streams.
+// Model is an open model file. Goroutines and streams share it, and it may be closed before its streams.
 type Model struct{ handle *C.asr_model }
 
 // Open opens a model file.
@@ -53,7 +53,7 @@ func (m *Model) Properties() map[string]string {
 	}
 }
 
-// Stream begins a stream of mono audio of this rate in Hz.
+// Stream begins a stream of mono audio at this sample rate in Hz.
 func (m *Model) Stream(sampleRate int, settings Settings) (*Stream, error) {
 	var handle *C.asr_stream
 	var text message
@@ -82,7 +82,7 @@ func (s *Stream) AcceptFloats(samples []float32) error {
 	return s.check(C.asr_stream_accept_f32(s.handle, (*C.float)(first(samples)), C.size_t(len(samples))))
 }
 
-// Gap reports that numSamples of audio were lost here.
+// Gap reports that numSamples of audio were lost here, which ends the utterance.
 func (s *Stream) Gap(numSamples int64) error {
 	return s.check(C.asr_stream_gap(s.handle, C.int64_t(numSamples)))
 }
@@ -90,20 +90,20 @@ func (s *Stream) Gap(numSamples int64) error {
 // EndUtterance ends the utterance here; its final follows.
 func (s *Stream) EndUtterance() error { return s.check(C.asr_stream_end_utterance(s.handle)) }
 
-// Change ends the utterance; what follows is recognized with other settings.
+// Change ends the utterance; later audio is recognized with other settings.
 func (s *Stream) Change(settings Settings) error {
 	return settings.use(func(o *C.asr_options, a *C.asr_assets) error {
 		return s.check(C.asr_stream_change(s.handle, o, a))
 	})
 }
 
-// Finish says that there is no more audio: the last events follow.
+// Finish ends the audio; the last events follow.
 func (s *Stream) Finish() error { return s.check(C.asr_stream_finish(s.handle)) }
 
-// SampleOffset is the position of the next sample, in samples of 16 kHz, gaps included.
+// SampleOffset is the position of the next sample, in 16 kHz samples including gaps.
 func (s *Stream) SampleOffset() int64 { return int64(C.asr_stream_sample_offset(s.handle)) }
 
-// Events takes the events not yet taken, oldest first.
+// Events returns the new events, oldest first.
 func (s *Stream) Events() []Event {
 	var events []Event
 	for e := C.asr_stream_next_event(s.handle); e != nil; e = C.asr_stream_next_event(s.handle) {
@@ -116,13 +116,13 @@ func (s *Stream) Events() []Event {
 func (s *Stream) Close() { C.asr_stream_free(s.handle); s.handle = nil }
 
 func (s *Stream) check(status C.asr_status) error {
-	if s.handle == nil || status == C.ASR_BUSY { // another goroutine's error is not to be read
+	if s.handle == nil || status == C.ASR_BUSY { // the error message may belong to another goroutine
 		return newError(status, C.asr_status_text(status))
 	}
 	return newError(status, C.asr_stream_error(s.handle))
 }
 
-// Kind of an Event.
+// Kind is the type of an Event.
 type Kind int
 
 // The kinds of events.
@@ -135,29 +135,30 @@ const (
 
 func (k Kind) String() string { return [...]string{"partial", "final", "gap", "error"}[k] }
 
-// Word of an Event, with its times in seconds.
+// Word is a word of an Event, with its times in seconds.
 type Word struct {
 	Text       string
 	Start, End float64
 	Confidence float32
 }
 
-// Alternative is another sentence that the utterance of a Final may have been.
+// Alternative is another hypothesis for the utterance of a Final.
 type Alternative struct {
 	Text       string
 	Confidence float32
 	Words      []Word
 }
 
-// Event is what was recognized or happened, with its times in seconds.
+// Event is recognized text, a gap or an error, with its times in seconds.
 type Event struct {
 	Kind       Kind
 	Text       string
 	Start, End float64
 	Words      []Word
-	// For a Partial, the leading words that stay; for a Final, how many earlier Finals are taken back ("scratch that").
+	// For a Partial, the number of leading words that hardly change; for a Final, how many earlier Finals are taken back
+	// ("scratch that").
 	NumStable, NumTakenBack int
-	Endpoint                string // of a Final: what ended it
+	Endpoint                string // for a Final: the rule that ended it
 	Raw                     string
 	RawWords                []Word
 	// For a Final, with the option max_alternatives.

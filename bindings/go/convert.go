@@ -11,7 +11,7 @@ import (
 	"unsafe"
 )
 
-// Status says of which kind an Error is.
+// Status is the kind of an Error.
 type Status int
 
 // The statuses of the C header.
@@ -27,7 +27,7 @@ const (
 	NotInitialized     Status = C.ASR_NOT_INITIALIZED
 )
 
-// Error is why a call was refused.
+// Error is the reason why a call failed.
 type Error struct {
 	Status Status
 	Text   string
@@ -57,13 +57,13 @@ type message [1024]C.char
 
 func (m *message) error(status C.asr_status) error { return newError(status, &m[0]) }
 
-// memory has the texts of a call to C, until it is freed, and what is wrong with them.
+// memory holds the strings of a C call until they are freed, and the first error among them.
 type memory struct {
 	texts []*C.char
 	err   error
 }
 
-// text is NULL for "".
+// text returns NULL for "".
 func (m *memory) text(text string) *C.char {
 	if text == "" {
 		return nil
@@ -105,7 +105,7 @@ func (m *memory) load(given ModelOptions,
 	return &model, nil
 }
 
-// use calls with the settings as C has them. The loaded library says how large its options are.
+// use calls `call` with the settings in their C form. The loaded library gives the size of its options.
 func (s Settings) use(call func(*C.asr_options, *C.asr_assets) error) error {
 	var m memory
 	defer m.free()
@@ -135,8 +135,8 @@ func (s Settings) use(call func(*C.asr_options, *C.asr_assets) error) error {
 	return call(options, &assets)
 }
 
-// checkLayout compares the structs of the header with those of the loaded library: each member is where it is here;
-// structs of arrays are as large, others may grow.
+// checkLayout compares the structs of the header with those of the loaded library. Each member must have the same
+// offset. Structs used in arrays must have the same size; others may grow.
 func checkLayout() error {
 	var m memory
 	defer m.free()
@@ -148,7 +148,7 @@ func checkLayout() error {
 		wrong := loaded+1 <= kind.Size() || inArrays[name] && loaded != kind.Size() // SIZE_MAX: unknown
 		for i := 0; i < kind.NumField() && !wrong; i++ {
 			field := kind.Field(i)
-			member := m.text(name + "." + strings.TrimPrefix(field.Name, "_")) // _type, as type is a word of Go
+			member := m.text(name + "." + strings.TrimPrefix(field.Name, "_")) // cgo renames type to _type
 			wrong = field.Name != "_" && uintptr(C.asr_layout(member)) != field.Offset
 		}
 		if wrong {

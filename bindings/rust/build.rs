@@ -1,4 +1,4 @@
-//! Finds libasr_stream by pkg-config.
+//! Finds libasr_stream with pkg-config.
 
 use std::process::Command;
 

@@ -9,7 +9,7 @@
 
 #include "wav.h"
 
-/* Partials go to standard error, each over the one before; finals, with their times, to standard output. */
+/* Writes partials to standard error, each over the previous one, and finals with their times to standard output. */
 static void print_events(asr_stream *stream) {
   const asr_event *event;
   while ((event = asr_stream_next_event(stream)) != NULL) {
@@ -52,7 +52,7 @@ int main(int argc, char **argv) {
     return 2;
   }
   asr_model_options_init(&options, sizeof options);
-  options.lm_path = argv[3]; /* without one the bundled model spells words by their sound, mostly wrong */
+  options.lm_path = argv[3]; /* without it, the bundled model spells words by their sound, mostly wrong */
   if (argc >= 5) options.punctuation_path = argv[4];
   if (argc == 6) options.neural_lm_path = argv[5];
   live = !strcmp(argv[2], "-");

@@ -12,7 +12,7 @@ static uint32_t wav_number(const unsigned char *bytes, int count) { /* little-en
   return value;
 }
 
-static int wav_skip(FILE *file, uint64_t count) { /* also in a pipe; 0: the file ends before */
+static int wav_skip(FILE *file, uint64_t count) { /* also works for pipes; returns 0 if the file ends before */
   unsigned char buffer[4096];
   while (count) {
     size_t part = count < sizeof buffer ? (size_t)count : sizeof buffer;
@@ -38,7 +38,7 @@ static const char *wav_open(FILE *file, uint32_t *num_samples) {
       if (size < 16 || fread(format, 1, used, file) != used) return "this WAV file ends within its header";
       if (!wav_skip(file, (uint64_t)size - used + size % 2)) return "this WAV file ends within its header";
       kind = wav_number(format, 2);
-      if (kind == 0xfffe) kind = wav_number(format + 24, 2); /* extensible: the kind stands further on */
+      if (kind == 0xfffe) kind = wav_number(format + 24, 2); /* extensible format: the kind is stored later */
       if (kind != 1 || wav_number(format + 2, 2) != 1 || wav_number(format + 4, 4) != 16000 ||
           wav_number(format + 14, 2) != 16) {
         return "this WAV file is not 16-bit PCM with one channel at 16 kHz: sox IN.wav -r 16000 -c 1 -b 16 OUT.wav";
@@ -46,7 +46,7 @@ static const char *wav_open(FILE *file, uint32_t *num_samples) {
       has_format = 1;
     } else if (!memcmp(head, "data", 4)) {
       if (!has_format) return "this WAV file has samples before it says of what kind";
-      *num_samples = size == 0 || size == UINT32_MAX ? UINT32_MAX : size / 2; /* streams do not know their length */
+      *num_samples = size == 0 || size == UINT32_MAX ? UINT32_MAX : size / 2; /* streams do not state their length */
       return NULL;
     } else if (!wav_skip(file, (uint64_t)size + size % 2)) {
       break;

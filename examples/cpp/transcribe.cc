@@ -16,7 +16,7 @@
 
 namespace {
 
-// Partials go to standard error, each over the one before; finals, with their times, to standard output.
+// Writes partials to standard error, each over the previous one, and finals with their times to standard output.
 void print_events(asr::Stream& stream) {
   while (const auto event = stream.next_event()) {
     std::cerr << "\r\033[K";
@@ -60,7 +60,7 @@ int main(int argc, char** argv) try {
   const char* problem = live ? nullptr : wav_open(file.get(), &num_samples);
   if (problem) throw std::runtime_error(path + ": " + problem);
   asr::ModelOptions options;
-  options.lm_path = argv[3];  // without one the bundled model spells words by their sound, mostly wrong
+  options.lm_path = argv[3];  // without it, the bundled model spells words by their sound, mostly wrong
   if (argc >= 5) options.punctuation_path = argv[4];
   if (argc == 6) options.neural_lm_path = argv[5];
   const asr::Model model(argv[1], options);

@@ -1,7 +1,7 @@
 // The C++ core in JavaScript: metadata, language model, options, streams and the contract, as js/src uses them.
 //
-// Arrays are copied between JavaScript and C++. JavaScript frees what it makes by `.delete()`. A C++ exception becomes
-// an Error.
+// Arrays are copied between JavaScript and C++. JavaScript must free the objects that it creates with `.delete()`. A
+// C++ exception becomes an Error.
 #include "contract.h"
 #include "metadata.h"
 #include "onnx_file.h"
@@ -30,7 +30,7 @@ namespace {
 using emscripten::typed_memory_view;
 using emscripten::val;
 
-// Returns what `function` returns; converts a C++ exception, which JavaScript would see as a number, to an Error.
+// Returns the result of `function`. Converts a C++ exception, which JavaScript would see as a number, to an Error.
 template <typename Function>
 auto guarded(Function function) {
   std::string message;
@@ -64,7 +64,7 @@ std::shared_ptr<NgramLm> make_lm(const val& bytes) {
   });
 }
 
-// value: a boolean, a number or a text.
+// value: a boolean, a number or a string.
 void set_option(Options& options, const std::string& name, const val& value) {
   guarded([&] {
     const std::string text = value.isString() ? value.as<std::string>() : "";
@@ -79,7 +79,7 @@ Options resolve(const Options& options, const ModelMetadata& metadata) {
   return guarded([&] { return resolved(options, metadata); });
 }
 
-// lists: an object with optional texts hotwords, phrases, mask, replace and commandList, one entry per line. lm,
+// lists: an object with the optional strings hotwords, phrases, mask, replace and commandList, one entry per line. lm,
 // punctuation, neural_lm: may be null.
 std::shared_ptr<SegmentOptions> make_options(const Options& options, const std::shared_ptr<ModelMetadata>& metadata,
                                              const val& lists, std::shared_ptr<NgramLm> lm,
@@ -136,7 +136,7 @@ void finish(Stream& self) {
 
 void fail(Stream& self, const std::string& reason) { self.fail(reason); }
 
-// null, or a step {features, numFrames, numValid, begins, ends, view}, or a scoring {tokens, encoderOut, numFrames}, or
+// Returns null, a step {features, numFrames, numValid, begins, ends, view}, a scoring {tokens, encoderOut, numFrames},
 // units of the punctuation network {units, pauses}, or a tree of word pieces {pieces, parents, depths, ends}.
 val work(const Stream& self) {
   const Work* work = guarded([&] { return self.work(); });
@@ -330,7 +330,7 @@ val contract() {
   object.set("punctuationOutputs", names(kPunctuationOutputs));
   object.set("neuralLmInputs", names(kNeuralLmInputs));
   object.set("neuralLmOutputs", names(kNeuralLmOutputs));
-  val options = val::object();  // their names in C++ and in JavaScript
+  val options = val::object();  // C++ name: JavaScript name
   for (const Option& option : kOptions) options.set(camel_case(option.name), std::string(option.name));
   object.set("options", options);
   return object;

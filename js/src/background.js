@@ -1,14 +1,15 @@
-// The page's recognizer: one for all that listen, in a worker, so that the page never waits for it.
+// One recognizer for the whole page, in a worker, so that the page never waits for it.
 
 const SOURCES = ["model", "lm", "neuralLm", "punctuation"];
 
-let chosen = null; // the options of the page's recognizer
+let chosen = null; // options of the page's recognizer
 let loading = null;
-let recognizer = null; // when it has been loaded
+let recognizer = null; // null until it has been loaded
 
-// The page's recognizer, loaded by the first call. options: those of Recognizer.load but `ort` and functions, and
-// {runtime: {module, wasm}, URLs of ONNX Runtime where no bundler finds it}; without options those of an earlier call.
-// progress(numBytes): as files are fetched. After a failure the next call tries anew.
+// Returns the page's recognizer, which the first call loads. options: those of Recognizer.load except `ort` and
+// functions, plus {runtime: {module, wasm}}, the URLs of ONNX Runtime for pages without a bundler. Without options,
+// those of an earlier call apply. progress(numBytes): called while files are fetched. After a failure, the next call
+// tries again.
 export async function load(options, progress) {
   const wanted = options && resolved(options);
   if (loading && wanted && !same(wanted, chosen)) {
@@ -25,14 +26,14 @@ export async function load(options, progress) {
   return loading;
 }
 
-// Whether pages that ask for these tags of BCP 47 can be served.
+// Whether pages that request these BCP 47 tags can be served.
 export function availability(langs) {
   if (recognizer) return langs.length && langs.every((lang) => recognizer.speaks(lang)) ? "available" : "unavailable";
   if (loading) return "downloading";
   return chosen ? "downloadable" : "unavailable";
 }
 
-// A worker would take relative URLs as those beside its own file.
+// A worker would resolve relative URLs against its own file.
 function resolved({ runtime, ...options }) {
   const url = (source) => (typeof source === "string" || source instanceof URL
     ? new URL(source, document.baseURI).href : source);
@@ -70,15 +71,15 @@ function start({ runtime, ...options }, progress) {
 
 class BackgroundRecognizer {
   #worker;
-  #handlers = new Map(); // of the streams that are open
+  #handlers = new Map(); // handlers of the open streams
   #numStreams = 0;
 
   constructor(worker, { hotwords = [] }, { language, seconds, memory }) {
     this.#worker = worker;
     this.hotwords = hotwords;
-    this.language = language; // ISO 639-1; "" where the model does not say
-    this.seconds = seconds; // that loading took
-    this.memory = memory; // bytes
+    this.language = language; // ISO 639-1; "" if the model does not state it
+    this.seconds = seconds; // loading time
+    this.memory = memory; // in bytes
     worker.onmessage = ({ data: { type, id, ...data } }) => {
       const handlers = this.#handlers.get(id);
       if (type === "ended") this.#handlers.delete(id);
@@ -86,7 +87,7 @@ class BackgroundRecognizer {
     };
   }
 
-  // Whether a page that asks for `lang`, a tag of BCP 47, is served; "" for any language.
+  // Whether a page that requests `lang`, a BCP 47 tag, can be served; "" stands for any language.
   speaks(lang) {
     try {
       return !lang || !this.language || new Intl.Locale(lang).language === this.language;
@@ -95,20 +96,20 @@ class BackgroundRecognizer {
     }
   }
 
-  // A stream of audio at sampleRate. changes: options and lists that differ from the recognizer's. handlers:
-  // opened({warnings}), events({events, sentAt, audioS, rtf, memory}), failed({message}), ended(), all but `events`
-  // optional.
+  // Opens a stream of audio at sampleRate. changes: options and lists that differ from the recognizer's. handlers:
+  // opened({warnings}), events({events, sentAt, audioS, rtf, memory}), failed({message}), ended(); all except `events`
+  // are optional.
   stream(sampleRate, handlers, changes = {}) {
     const id = ++this.#numStreams;
     this.#handlers.set(id, handlers);
     const send = (type, data, transfer) => this.#worker.postMessage({ type, id, ...data }, transfer);
     send("open", { sampleRate, changes });
     return {
-      // samples: Float32Array in ±1, which is given away. sentAt: comes back with its events.
+      // samples: Float32Array in ±1, whose buffer is transferred. sentAt: returned with the events of this audio.
       accept: (samples, sentAt) => send("audio", { samples, sentAt }, [samples.buffer]),
-      // The last events follow, then `ended`.
+      // Ends the audio: the last events follow, then `ended`.
       finish: (sentAt) => send("finish", { sentAt }),
-      // No event follows.
+      // Closes the stream; no event follows.
       close: () => {
         this.#handlers.delete(id);
         send("close");

@@ -5,10 +5,10 @@ import { read } from "./read.js";
 
 let core;
 
-// The instance, created by the first call.
+// Returns the instance, which the first call creates.
 export function loadCore() {
   core ??= start().catch((error) => {
-    core = undefined; // the next call tries again, e.g. after a failed download
+    core = undefined; // the next call tries again, for example after a failed download
     throw error;
   });
   return core;

@@ -10,7 +10,7 @@ export class ModelError extends Error {
   name = "ModelError";
 }
 
-// Returns what `check` returns for an .onnx file, which must be complete, with all its weights. Throws ModelError.
+// Returns the result of `check` for an .onnx file, which must be complete and contain its weights. Throws ModelError.
 function checkFile(name, check) {
   try {
     return check();
@@ -23,7 +23,7 @@ function checkFile(name, check) {
   }
 }
 
-// Holds only weights; a stream passes its cache in and gets the new one.
+// Holds only weights. A stream passes in its cache and gets the new one.
 export class Model {
   // Opens an .onnx file of asr-stream. `ort`: the ONNX Runtime. Throws ModelError.
   static async open(bytes, ort, sessionOptions) {
@@ -53,7 +53,7 @@ export class Model {
     this.#session = session;
   }
 
-  // To be called before the first `score`. Throws ModelError for a model without a decoder.
+  // Must be called before the first `score`. Throws ModelError for a model without a decoder.
   async openDecoder() {
     if (this.#decoder) return;
     const core = await loadCore();
@@ -66,7 +66,7 @@ export class Model {
     this.#decoder = await Session.open(this.#ort, bytes, this.#sessionOptions, name, decoderInputs, decoderOutputs);
   }
 
-  // The state of a stream before its first chunk, a list of tensors. leftContext: in encoder frames.
+  // The state of a stream before its first chunk, as a list of tensors. leftContext: in encoder frames.
   initCache(leftContext) {
     return this.metadata.states(leftContext).map(({ type, shape }) => {
       const size = shape.reduce((a, b) => a * b, 1);
@@ -89,13 +89,13 @@ export class Model {
     };
   }
 
-  // Log-probabilities of whole sentences from the attention decoder, a Float32Array. tokens: an array of Int32Arrays
-  // without SOS and EOS. encoderOut: Float32Array of (numFrames, dim).
+  // Log-probabilities of complete sentences from the attention decoder, as a Float32Array. tokens: an array of
+  // Int32Arrays without SOS and EOS. encoderOut: Float32Array of (numFrames, dim).
   async score(tokens, encoderOut, numFrames) {
     const longest = Math.max(1, ...tokens.map((row) => row.length));
     const padded = new BigInt64Array(tokens.length * longest);
     tokens.forEach((row, i) => row.forEach((token, k) => (padded[i * longest + k] = BigInt(token))));
-    // For an empty utterance the decoder attends to one frame of zeros.
+    // For an empty utterance, the decoder attends to one frame of zeros.
     const attended = numFrames ? encoderOut : new Float32Array(this.metadata.dim);
     const [scores] = await this.#decoder.run([
       this.#tensor("int64", padded, [tokens.length, longest]),
@@ -116,14 +116,14 @@ export class Model {
   }
 }
 
-// A graph, ready to run; its tensors have the order of their names in csrc/contract.h.
+// A graph that is ready to run. Its tensors are in the order of their names in csrc/contract.h.
 export class Session {
   // Checks that the graph needs exactly these inputs, and that its first outputs are these. Throws ModelError, with
   // `name` in its message.
   static async open(ort, bytes, options, name, inputs, outputs) {
     let session;
     try {
-      // Memory patterns allocate one block per run: utterances of many lengths leave gaps.
+      // Memory patterns would allocate one block per run: many utterance lengths leave gaps.
       session = await ort.InferenceSession.create(bytes, { enableMemPattern: false, ...options });
     } catch (error) {
       const reason = String(error?.message ?? error).split("\n")[0].slice(0, 200);
@@ -145,7 +145,7 @@ export class Session {
   #session;
   #inputs;
   #outputs;
-  #last = Promise.resolve(); // ONNX Runtime takes one run at a time
+  #last = Promise.resolve(); // ONNX Runtime supports one run at a time
 
   constructor(session, inputs, outputs) {
     this.#session = session;

@@ -1,10 +1,11 @@
-// A network in its own file, in addition to the model, in ONNX Runtime.
+// A network in a file of its own, separate from the model's, in ONNX Runtime.
 
 import { EXPORT_AGAIN, ModelError, Session } from "./model.js";
 
 // Immutable; any number of streams may share one.
 export class NetworkFile {
-  // Opens the file `name` of `asr export`, with a metadata class of the core, inputs and outputs. Throws ModelError.
+  // Opens the file `name` written by `asr export`. Metadata: a class of the core. inputs, outputs: names. Throws
+  // ModelError.
   static async open(bytes, ort, sessionOptions, name, Metadata, inputs, outputs) {
     let metadata;
     try {

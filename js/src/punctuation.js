@@ -9,8 +9,8 @@ export class Punctuation extends NetworkFile {
     return super.open(bytes, ort, sessionOptions, name, core.PunctuationMetadata, inputs, outputs);
   }
 
-  // units: Int32Array of (numUnits, numWordFeatures), pauses: of (numUnits,). Resolves to probabilities, Float32Arrays
-  // of (numUnits, marks) and (numUnits, cases).
+  // units: Int32Array of (numUnits, numWordFeatures); pauses: Int32Array of (numUnits,). Resolves to probabilities,
+  // Float32Arrays of (numUnits, marks) and (numUnits, cases).
   answer(units, pauses) {
     const numUnits = pauses.length;
     return this.run([

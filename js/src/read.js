@@ -2,7 +2,7 @@
 
 const IN_NODE = typeof process === "object" && Boolean(process.versions?.node);
 
-// The bytes of `source`; `what` describes it in errors.
+// Returns the bytes of `source`; `what` describes it in error messages.
 export async function read(source, what) {
   if (source instanceof Uint8Array) return source;
   if (source instanceof ArrayBuffer) return new Uint8Array(source);

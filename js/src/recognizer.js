@@ -10,13 +10,13 @@ import { Stream } from "./stream.js";
 const DEFAULTS = { lm: null, neuralLm: null, punctuation: null, sessionOptions: {} };
 const LISTS = ["hotwords", "phrases", "mask", "replace", "commandList"];
 const ASSETS = ["model", ...Object.keys(DEFAULTS), ...LISTS, "ort"]; // csrc/options.h has the options
-const SHARED = ["model", "lm", "neuralLm", "punctuation", "ort", "sessionOptions"]; // by a recognizer and its variants
+const SHARED = ["model", "lm", "neuralLm", "punctuation", "ort", "sessionOptions"]; // between variants
 
 export class Recognizer {
   static async load(options) {
     const core = await loadCore();
     const values = checked(core, options);
-    newOptions(core, values).delete(); // reports wrong options before files are read
+    newOptions(core, values).delete(); // checks the options before files are read
     const ort = values.ort ?? (await defaultRuntime());
     const [modelBytes, lmBytes, neuralLmBytes, punctuationBytes] = await Promise.all([
       read(values.model, "the model"),
@@ -102,7 +102,7 @@ export class Recognizer {
     if (!this.#isVariant) await close(this.#opened);
   }
 
-  // The first run of each network takes several times as long and should not delay the first words.
+  // The first run of each network takes several times as long and must not delay the first words.
   async #warmUp() {
     const { subsampling, featureOverlap, numBins } = this.model.contract;
     const numFrames = subsampling * this.#chunkSize + featureOverlap;
@@ -120,12 +120,12 @@ async function close({ model, punctuation, lm, neuralLm }) {
 
 async function defaultRuntime() {
   const ort = await import("onnxruntime-web/wasm");
-  // More threads would need a page that is isolated from others (COOP and COEP headers); few pages are.
+  // More threads would need a cross-origin-isolated page (COOP and COEP headers), which few pages are.
   ort.env.wasm.numThreads = 1;
   return ort;
 }
 
-// An Options object of the core; the caller deletes it.
+// Returns an Options object of the core, which the caller must delete.
 function newOptions(core, values) {
   const options = new core.Options();
   for (const [key, name] of Object.entries(core.contract().options)) {

@@ -1,6 +1,6 @@
-// The objects that events of a SpeechRecognition carry, and the phrases that it is given.
+// The objects in the events of a SpeechRecognition, and the phrases that it accepts.
 
-// An object with `length`, indexes and `item`, as lists of web interfaces have them.
+// An object with `length`, indexes and `item`, like the list interfaces of the Web API.
 export class List {
   constructor(items) {
     Object.assign(this, items);
@@ -50,7 +50,7 @@ export class SpeechRecognitionErrorEvent extends Event {
   }
 }
 
-// A phrase that is expected. boost: how much likelier it is than the recognizer would think, in nats, in [0, 10].
+// An expected phrase. boost: increase of its log-probability in nats, in [0, 10].
 export class SpeechRecognitionPhrase {
   constructor(phrase, boost = 1) {
     if (!(boost >= 0 && boost <= 10)) throw new DOMException(`boost is ${boost}; it must be in [0, 10]`, "SyntaxError");

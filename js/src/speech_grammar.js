@@ -1,4 +1,4 @@
-// The grammars of a SpeechRecognition: lists of phrases in JSGF, and the words of a sentence that belong to them.
+// The grammars of a SpeechRecognition: lists of phrases in JSGF, and the words of a sentence that match them.
 
 export class SpeechGrammar {
   src = "";
@@ -35,7 +35,7 @@ export class SpeechGrammarList {
 const RULE = /(?:public\s+)?<([^>]*)>\s*=([^;]*);/g;
 const HEADER = /^\uFEFF?\s*#JSGF[^;]*;\s*grammar\s+[\w.-]+\s*;/;
 
-// The phrases of a grammar in JSGF whose rules are words with | between them. Throws an Error for any other.
+// The phrases of a JSGF grammar whose rules are words with | between them. Throws an Error for any other grammar.
 export function phrasesOf(jsgf) {
   const text = jsgf.replace(/\/\*.*?\*\/|\/\/[^\n]*/gs, "");
   const body = text.replace(HEADER, "");
@@ -51,8 +51,8 @@ export function phrasesOf(jsgf) {
   }));
 }
 
-// Those of `words`, recognized ones {word, confidence}, that are phrases, in small letters; of two that begin with the
-// same word the longer one.
+// The phrases found among `words`, recognized words {word, confidence}, in lower case. Of two phrases that begin with
+// the same word, the longer one is found.
 export function wordsOfPhrases(words, phrases) {
   const said = words.map(({ word, confidence }) => ({ word: word.toLowerCase(), confidence }));
   const longestFirst = phrases.map((phrase) => phrase.split(" ")).sort((one, other) => other.length - one.length);

@@ -10,7 +10,7 @@
  */
 import type { RecognizerOptions } from "./index.js";
 
-/** Options of `Recognizer.load` that reach a worker: all but functions and `ort`. URLs are relative to the page. */
+/** Options of `Recognizer.load` that a worker accepts: not functions and `ort`. URLs are relative to the page. */
 export interface LoadOptions extends Omit<RecognizerOptions, "ort" | "progress" | "phrases"> {
   /**
    * URLs of ONNX Runtime's `ort.wasm.bundle.min.mjs` and `ort-wasm-simd-threaded.wasm`, for a page without a bundler,
@@ -20,9 +20,9 @@ export interface LoadOptions extends Omit<RecognizerOptions, "ort" | "progress" 
 }
 
 export type SpeechRecognitionErrorCode =
-  /** 8 s without a word; never with `continuous`. */
+  /** No word in 8 s; never with `continuous`. */
   | "no-speech"
-  /** By `abort()`, or because the model could not be run; `message` says which. */
+  /** `abort()` was called, or the model could not be run; `message` says which. */
   | "aborted"
   /** There is no microphone, it cannot be opened, it was disconnected, or the browser gives no audio for 10 s. */
   | "audio-capture"
@@ -30,9 +30,9 @@ export type SpeechRecognitionErrorCode =
   | "network"
   /** The user or the browser refuses the microphone. */
   | "not-allowed"
-  /** `lang` is not the language that the model writes. */
+  /** `lang` is not the language of the model. */
   | "language-not-supported"
-  /** No phrase can be spelled in the letters of the model, or the recognizer takes none. */
+  /** The model cannot spell any of the phrases, or the recognizer does not accept phrases. */
   | "phrases-not-supported"
   /** A grammar cannot be read; see SpeechGrammarList. */
   | "bad-grammar";
@@ -45,16 +45,16 @@ export class SpeechRecognitionErrorEvent extends Event {
 }
 
 export interface SpeechRecognitionAlternative {
-  /** Text; of all but the first result with a space before it, so that joined transcripts make a text. */
+  /** Text. All results but the first begin with a space, so that the joined transcripts form a text. */
   readonly transcript: string;
   /**
-   * In (0, 1): of the first alternative and of phrases of a grammar the mean over their words of the probability that a
-   * word is right; of other alternatives the probability of the sentence.
+   * In (0, 1). For the first alternative and for phrases of a grammar: the mean over their words of the probability
+   * that a word is right. For other alternatives: the probability of the sentence.
    */
   readonly confidence: number;
 }
 
-/** An utterance, or what is understood of it so far: alternatives, the likeliest first. */
+/** An utterance, or what has been recognized of it so far: alternatives, most likely first. */
 export interface SpeechRecognitionResult extends Iterable<SpeechRecognitionAlternative> {
   readonly isFinal: boolean;
   readonly length: number;
@@ -70,7 +70,7 @@ export interface SpeechRecognitionResultList extends Iterable<SpeechRecognitionR
 
 export class SpeechRecognitionEvent extends Event {
   constructor(type: string, init: EventInit & { resultIndex?: number; results: SpeechRecognitionResultList });
-  /** The first of the results that has changed; `results.length` where an interim result is withdrawn. */
+  /** The first result that has changed; `results.length` if an interim result is withdrawn. */
   readonly resultIndex: number;
   /** All finals of the session, and the interim result, if any. */
   readonly results: SpeechRecognitionResultList;
@@ -108,17 +108,17 @@ export class SpeechRecognitionPhrase {
 }
 
 /**
- * In this order. An interim result comes before `speechend`; a final result as well while the recognition listens on
- * (`continuous`), and after `audioend` if it is the last of the session.
+ * The events in their order. An interim result comes before `speechend`. So does a final result while recognition
+ * continues (`continuous`); the last final result of a session comes after `audioend`.
  */
 export interface SpeechRecognitionEventMap {
-  /** The recognizer listens. */
+  /** The recognizer is listening. */
   start: Event;
-  /** The first audio of the microphone has come. */
+  /** The first audio of the microphone has arrived. */
   audiostart: Event;
-  /** It was louder than -40 dB of full scale. */
+  /** The audio was louder than -40 dBFS. */
   soundstart: Event;
-  /** The first word was recognized. Once in a session, as the two before. */
+  /** The first word was recognized. Once per session, as are the two above. */
   speechstart: Event;
   speechend: Event;
   soundend: Event;
@@ -127,11 +127,11 @@ export interface SpeechRecognitionEventMap {
   /** There was speech, but no phrase of the grammars. */
   nomatch: SpeechRecognitionEvent;
   error: SpeechRecognitionErrorEvent;
-  /** Always the last. */
+  /** Always the last event. */
   end: Event;
 }
 
-/** Languages that a page asks for, tags of BCP 47. */
+/** Languages that a page requests, as BCP 47 tags. */
 export interface SpeechRecognitionOptions {
   langs: string[];
   processLocally?: boolean;
@@ -142,32 +142,32 @@ type Handler<Type extends keyof SpeechRecognitionEventMap> =
 
 export class SpeechRecognition extends EventTarget {
   /**
-   * Loads the models of the page, once; best when the page opens. progress(numBytes): called as files are fetched. A
-   * second call with the same options returns the same promise's result; with others it rejects with InvalidStateError.
-   * A recognition that starts earlier waits for the models, and one that starts after a failure tries again. Rejects as
-   * `Recognizer.load` does.
+   * Loads the models of the page once, ideally when the page opens. progress(numBytes): called while files are fetched.
+   * A second call with the same options returns the same promise's result; with other options it rejects with
+   * InvalidStateError. A recognition that starts earlier waits for the models, and one that starts after a failure
+   * tries again. Rejects as `Recognizer.load` does.
    */
   static load(options?: LoadOptions, progress?: (numBytes: number) => void): Promise<void>;
-  /** "available" when the models are loaded and write all these languages; "downloadable" after a failure. */
+  /** "available" if the models are loaded and support all these languages; "downloadable" after a failure. */
   static available(
     options: SpeechRecognitionOptions,
   ): Promise<"unavailable" | "downloadable" | "downloading" | "available">;
-  /** Loads the models that `load` was told; resolves to whether they write all these languages. */
+  /** Loads the models given to `load`; resolves to whether they support all these languages. */
   static install(options: SpeechRecognitionOptions): Promise<boolean>;
 
-  /** A tag of BCP 47, such as "en-US"; "" (the default) for that of the page, and any where the page names none. */
+  /** A BCP 47 tag, such as "en-US"; "" (the default): that of the page, or any if the page states none. */
   lang: string;
-  /** Listens until `stop`, utterance after utterance; false (the default): until the first final result. */
+  /** Whether to listen until `stop`, utterance after utterance; false (the default): until the first final result. */
   continuous: boolean;
-  /** Results before they are final too; false by default. */
+  /** Whether to report results before they are final; false by default. */
   interimResults: boolean;
-  /** Of a final result, up to 21; 1 by default. Interim results have one. */
+  /** Maximum alternatives of a final result, up to 21; 1 by default. Interim results have one. */
   maxAlternatives: number;
   /** Without effect: nothing leaves this device in any case. */
   processLocally: boolean;
-  /** The only phrases that results may have. */
+  /** If not empty, results have only phrases of these grammars. */
   grammars: SpeechGrammarList;
-  /** Phrases that are expected. Those that the model cannot write are left out. */
+  /** Expected phrases. Those that the model cannot spell are skipped. */
   phrases: SpeechRecognitionPhrase[];
 
   /**
@@ -177,7 +177,7 @@ export class SpeechRecognition extends EventTarget {
   start(audioTrack?: MediaStreamTrack): void;
   /** Ends the audio; the last words follow. */
   stop(): void;
-  /** Ends everything: no result follows, but an error event "aborted". */
+  /** Ends the session: no result follows, only an error event "aborted". */
   abort(): void;
 
   onstart: Handler<"start">;

@@ -13,7 +13,7 @@ const EVENTS = [
   "start", "audiostart", "soundstart", "speechstart", "speechend", "soundend", "audioend", "result", "nomatch", "error",
   "end",
 ];
-// What becomes of a value that an attribute is given.
+// The conversion of a value assigned to each attribute.
 const CONVERSIONS = {
   lang: String, continuous: Boolean, interimResults: Boolean, processLocally: Boolean,
   maxAlternatives: (value) => value >>> 0, grammars: (value) => checked(value, SpeechGrammarList),
@@ -82,7 +82,7 @@ export class SpeechRecognition extends EventTarget {
     const session = new Session({
       lang, continuous, interimResults, maxAlternatives, grammars: [...grammars], phrases: [...phrases], audioTrack,
     }, (event) => {
-      const isOver = event.type === "error" || event.type === "end"; // a handler of either may start again
+      const isOver = event.type === "error" || event.type === "end"; // a handler of either event may call start() again
       if (isOver && this.#session === session) this.#session = null;
       this.dispatchEvent(event);
     });

@@ -1,4 +1,4 @@
-// A session of a SpeechRecognition, from `start` to its `end`: the microphone, a stream, and the events in their order.
+// A session of a SpeechRecognition, from `start` to `end`: the microphone, a stream, and the events in their order.
 
 import { Microphone, explain } from "../dist/microphone.js";
 import { load } from "./background.js";
@@ -8,12 +8,12 @@ import {
 } from "./speech_events.js";
 import { phrasesOf, wordsOfPhrases } from "./speech_grammar.js";
 
-const SOUND_PEAK = 0.01; // of full scale: -40 dB
-const NO_SPEECH_S = 8; // of audio without a word, after which a session ends that waits for one utterance
-const NO_AUDIO_MS = 10_000; // after `start`: the browser gives no audio
-const MAX_OTHERS = 20; // alternatives beside the first, of the option maxAlternatives
+const SOUND_PEAK = 0.01; // relative to full scale: -40 dB
+const NO_SPEECH_S = 8; // a session for one utterance ends after this much audio without a word
+const NO_AUDIO_MS = 10_000; // time after `start` without audio from the browser
+const MAX_OTHERS = 20; // maximum of the option maxAlternatives, without the first
 
-// The reason of an error event.
+// The reason for an error event.
 class Failure extends Error {
   constructor(code, message) {
     super(message);
@@ -27,17 +27,17 @@ export class Session {
   #microphone;
   #stream = null;
   #state = "starting"; // "listening", "stopping": the last words are on their way, "over"
-  #phrases = null; // of the grammars
+  #phrases = null; // phrases of the grammars
   #audioTimer = null;
-  #open = []; // of audio, sound and speech those that have started and not ended
-  #heard = false; // speech has started
-  #failure = null; // to be reported after the last words
+  #open = []; // those of audio, sound and speech that have started but not ended
+  #heard = false; // whether speech has started
+  #failure = null; // reported after the last words
   #finals = [];
   #interim = ""; // the transcript of the last interim result
   #wordsAtS = 0; // when the last words came, in seconds of audio
 
-  // options: {lang, continuous, interimResults, maxAlternatives, phrases, grammars, audioTrack}. fire(event): gets the
-  // events in their order, each in a microtask of its own, never within a call of this object.
+  // options: {lang, continuous, interimResults, maxAlternatives, phrases, grammars, audioTrack}. fire(event): receives
+  // the events in order, each in its own microtask, never within a call of this object.
   constructor(options, fire) {
     this.#options = options;
     this.#fire = (event) => queueMicrotask(() => fire(event));
@@ -50,7 +50,7 @@ export class Session {
     if (this.#state !== "listening") return;
     this.#state = "stopping";
     this.#microphone.close();
-    if (this.#heard) this.#endAudio(); // else speech may start with the last words
+    if (this.#heard) this.#endAudio(); // otherwise speech may start with the last words
     this.#stream.finish(performance.now());
   }
 
@@ -85,7 +85,7 @@ export class Session {
     this.#microphone.start(); // the worker may still be busy with other streams: what is said until then waits there
   }
 
-  // What the page asks of the recognizer.
+  // The options that the page requests from the recognizer.
   #changes({ hotwords }) {
     const { maxAlternatives, phrases } = this.#options;
     const hints = [...(this.#phrases ?? []), ...phrases.flatMap(hotwordOf)];
@@ -160,7 +160,8 @@ export class Session {
     if (!this.#options.continuous) this.#end(this.#failure);
   }
 
-  // None: no words, or with grammars none of their phrases. Transcripts of a session make a text when they are joined.
+  // Empty if there are no words, or with grammars, none of their phrases. The joined transcripts of a session form a
+  // text.
   #alternatives(event) {
     const space = this.#finals.length ? " " : "";
     const found = new Map(); // by transcript
@@ -210,14 +211,14 @@ export class Session {
     this.#microphone.close();
     this.#endAudio();
     if (failure) {
-      const error = failure.code ?? "aborted"; // without a code: a defect of this program
+      const error = failure.code ?? "aborted"; // without a code, it is a bug in this program
       this.#fire(new SpeechRecognitionErrorEvent("error", { error, message: failure.message }));
     }
     this.#fire(new Event("end"));
   }
 }
 
-// A line of the option hotwords, whose boost is one for each letter; none for a phrase that is not boosted.
+// A line of the option hotwords, whose boost is per letter; empty for a phrase that is not boosted.
 function hotwordOf({ phrase, boost }) {
   const words = phrase.replaceAll(/[\s=:]+/g, " ").trim();
   return words && boost > 0 ? [`${words}:${boost / words.length}`] : [];

@@ -16,7 +16,7 @@ export class StreamError extends Error {
 
 export class Stream {
   #core;
-  #recognizers; // the current one, and later ones of `change`
+  #recognizers; // the current one, followed by those set by `change`
   #numChanges = 0;
   #caches = new Map(); // by view: 0 is the stream, the others are those of the second pass
   #closed = false; // no more audio is accepted
@@ -24,7 +24,7 @@ export class Stream {
   #finished = null; // the result of the first `finish`
   #last = Promise.resolve(); // calls run in order, even if they are not awaited
 
-  // core: a Stream of js/csrc/core.cc, which is freed here. Applications get streams from Recognizer.stream().
+  // core: a Stream of js/csrc/core.cc, which this object frees. Applications get streams from Recognizer.stream().
   constructor(core, recognizer) {
     this.#core = core;
     this.#recognizers = [recognizer];
@@ -88,7 +88,7 @@ export class Stream {
     this.#last = this.#last.then(() => this.#core.delete());
   }
 
-  // Resolves to the events of `task`, which begins after all earlier ones have ended.
+  // Runs `task` after all earlier ones have ended; resolves to its events.
   #inTurn(task) {
     if (this.#failure) return Promise.reject(this.#again());
     if (this.#closed) throw new Error("this stream is finished; take a new one from Recognizer.stream()");
@@ -103,7 +103,7 @@ export class Stream {
       }
       return this.#core.takeEvents();
     });
-    this.#last = done.catch(() => {}); // the caller handles the error
+    this.#last = done.catch(() => {}); // the caller handles errors
     return done;
   }
 
@@ -126,7 +126,7 @@ export class Stream {
         let answer;
         try {
           answer = await punctuation.answer(work.units, work.pauses);
-        } catch (error) { // case and punctuation are missing, but not the words
+        } catch (error) { // only case and punctuation are lost, not the words
           this.#core.notPunctuated(error.message);
           continue;
         }

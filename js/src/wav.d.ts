@@ -1,2 +1,2 @@
-/** Reads a WAV file of 16-bit PCM, mono. Throws an Error that says what is wrong with another one. */
+/** Reads a WAV file of 16-bit PCM, mono. Throws an Error with the defect of any other file. */
 export function readWav(bytes: Uint8Array): { samples: Int16Array; sampleRate: number };

@@ -2,7 +2,7 @@
 
 const PCM = 1, EXTENSIBLE = 0xfffe;
 
-// {samples: Int16Array, sampleRate} of a mono file, a Uint8Array. Throws an Error that says what is wrong with it.
+// Returns {samples: Int16Array, sampleRate} of a mono file, given as a Uint8Array. Throws an Error with the defect.
 export function readWav(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const name = (at) => String.fromCharCode(...bytes.subarray(at, at + 4));

@@ -1,12 +1,12 @@
-// The recognizer, away from the page's own thread. background.js speaks to it.
+// The recognizer, outside the page's own thread. background.js communicates with it.
 //
-// Takes {type: "load", options, runtime}, then, of any number of streams, {type: "open", id, sampleRate, changes},
-// {type: "audio", id, samples, sentAt}, {type: "finish", id, sentAt} and {type: "close", id}. Gives {type: "progress" |
+// Receives {type: "load", options, runtime}, then, for any number of streams, {type: "open", id, sampleRate, changes},
+// {type: "audio", id, samples, sentAt}, {type: "finish", id, sentAt} and {type: "close", id}. Sends {type: "progress" |
 // "ready" | "failed" | "opened" | "events" | "ended", ...}.
 
 import { Recognizer } from "./index.js";
 
-// What recognition occupies lies in the memories of WebAssembly: models, runtime, state.
+// Recognition memory is WebAssembly memory: models, runtime, state.
 const memories = [];
 WebAssembly.Memory = class extends WebAssembly.Memory {
   constructor(descriptor) {
@@ -29,7 +29,7 @@ async function load({ options, runtime }) {
   const start = performance.now();
   const ort = runtime && (await import(/* webpackIgnore: true */ /* @vite-ignore */ runtime.module));
   if (ort) {
-    ort.env.wasm.numThreads = 1; // more would need a page that is isolated by headers (COOP, COEP)
+    ort.env.wasm.numThreads = 1; // more would need a cross-origin-isolated page (COOP, COEP)
     ort.env.wasm.wasmPaths = { wasm: runtime.wasm };
   }
   const numBytes = {};
@@ -45,7 +45,7 @@ async function load({ options, runtime }) {
   postMessage({ type: "ready", language, seconds: (performance.now() - start) / 1000, memory: memory() });
 }
 
-// One stream and the samples on their way to it.
+// One stream, and the samples queued for it.
 class Session {
   #id;
   #stream;
@@ -53,7 +53,7 @@ class Session {
   #sampleRate;
   #busyMs = 0;
   #audioS = 0;
-  #waiting = []; // samples that came while others were recognized
+  #waiting = []; // samples that arrived while others were being recognized
 
   constructor({ id, sampleRate }) {
     this.#id = id;
@@ -72,7 +72,7 @@ class Session {
   }
 
   async audio({ sentAt }) {
-    if (!this.#waiting.length || !this.#stream) return; // taken together with an earlier one, or never opened
+    if (!this.#waiting.length || !this.#stream) return; // processed together with an earlier one, or never opened
     const samples = concatenated(this.#waiting.splice(0));
     this.#audioS += samples.length / this.#sampleRate;
     await this.#run(() => this.#stream.accept(samples, this.#sampleRate), sentAt);
@@ -116,7 +116,7 @@ onmessage = ({ data }) => {
   if (type === "open") sessions.set(id, new Session(data));
   const session = sessions.get(id);
   if (type === "audio") session?.add(data.samples);
-  if (type === "close") sessions.delete(id); // what waits for its turn is not recognized any more
+  if (type === "close") sessions.delete(id); // queued audio is not recognized
   last = last.then(async () => {
     if (type === "load") await load(data);
     else if (type === "close" || sessions.has(id)) await session?.[type](data);

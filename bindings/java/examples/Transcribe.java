@@ -18,7 +18,7 @@ import javax.sound.sampled.AudioSystem;
  * <pre>Transcribe MODEL.onnx FILE.wav|- [LANGUAGE_MODEL.lm [PUNCTUATION.onnx [NEURAL_LM.onnx]]]</pre>
  */
 public final class Transcribe {
-  /** Partials go to standard error, each over the one before; finals, with their times, to standard output. */
+  /** Writes partials to standard error, each over the previous one, and finals with their times to standard output. */
   private static void printEvents(Stream stream) {
     for (Event event : stream.events()) {
       System.err.print("\r\033[K");

@@ -6,7 +6,7 @@ use std::error::Error;
 use std::io::{Read, Write};
 use std::process::ExitCode;
 
-/// Partials go to standard error, each over the one before; finals, with their times, to standard output.
+/// Writes partials to standard error, each over the previous one, and finals with their times to standard output.
 fn print_events(stream: &mut Stream) -> std::io::Result<()> {
     for event in stream.events() {
         eprint!("\r\x1b[K");
@@ -65,7 +65,7 @@ fn run() -> Result<(), Box<dyn Error>> {
 
 fn main() -> ExitCode {
     if let Err(error) = run() {
-        eprintln!("transcribe: {error}"); // the standard library would print its debug form
+        eprintln!("transcribe: {error}"); // otherwise the standard library prints the debug form
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS

@@ -1,4 +1,4 @@
-//! Values of Rust as the C header has them, and back.
+//! Converts Rust values to those of the C header, and back.
 use super::*;
 
 fn invalid(text: String) -> Error {
@@ -13,7 +13,7 @@ pub fn path_text(path: &Path) -> Result<CString, Error> {
     c_string(path.to_str().ok_or_else(|| invalid(format!("{:?} is not UTF-8", path)))?)
 }
 
-/// Sets members of a C struct to texts, which are to be kept as long as the struct is in use.
+/// Sets members of a C struct to strings, which must be kept as long as the struct is in use.
 pub fn point_at<const N: usize>(
     members: [&mut *const c_char; N],
     texts: [Option<Result<CString, Error>>; N],
@@ -56,7 +56,7 @@ where
     Ok(call(options, &a))
 }
 
-/// `count` C values, each as `convert` makes it.
+/// Converts `count` C values with `convert`.
 fn list<C, T>(first: *const C, count: usize, convert: impl Fn(&C) -> T) -> Vec<T> {
     (0..count).map(|i| convert(unsafe { &*first.add(i) })).collect()
 }
@@ -85,8 +85,8 @@ pub fn event(event: &sys::asr_event) -> Event {
     }
 }
 
-/// The loaded library has the structs of sys.rs: each member where it is here. Structs of arrays are as large, others
-/// may grow.
+/// Checks that the loaded library has the structs of sys.rs: each member has the same offset; structs used in arrays
+/// have the same size, others may grow.
 pub fn check_layout() -> Result<(), Error> {
     macro_rules! rows {
         ($($name:ident { $($member:ident),* })*) => { [$(

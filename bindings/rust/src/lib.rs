@@ -10,9 +10,9 @@ use std::{fmt, mem, ptr};
 pub use sys::{ASR_BUSY, ASR_FAILED, ASR_FILE_DAMAGED, ASR_FILE_UNREADABLE, ASR_FINISHED, ASR_INVALID_ARGUMENT};
 pub use sys::{ASR_NOT_INITIALIZED, ASR_OUT_OF_MEMORY, ASR_RUNTIME_UNAVAILABLE};
 
-const ERROR: usize = 1024; // bytes of a message
+const ERROR: usize = 1024; // maximum bytes of a message
 
-/// Why a call was refused: `status` is one of the ASR_ constants.
+/// The reason why a call failed. `status` is one of the ASR_ constants.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     pub status: u32,
@@ -27,7 +27,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// How to open a model; `None`: as in C.
+/// How to open a model. `None` stands for the default of the C API.
 #[derive(Debug, Clone, Default)]
 pub struct ModelOptions {
     pub onnxruntime: Option<PathBuf>,
@@ -50,14 +50,14 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// With one more option: `set("chunk_ms", 320)`, `set("second_pass", false)`.
+    /// Adds an option: `set("chunk_ms", 320)`, `set("second_pass", false)`.
     pub fn set(mut self, name: &str, value: impl ToString) -> Self {
         self.options.push((name.to_string(), value.to_string()));
         self
     }
 }
 
-/// A model file, opened. Threads and streams share it.
+/// An open model file. Threads and streams share it.
 pub struct Model(*mut sys::asr_model);
 unsafe impl Send for Model {}
 unsafe impl Sync for Model {}
@@ -96,7 +96,7 @@ impl Model {
         names.map(|name| (string(name), string(unsafe { sys::asr_model_property(self.0, name) }))).collect()
     }
 
-    /// A new stream of mono audio of this rate in Hz. It may outlive the model.
+    /// A new stream of mono audio at this sample rate in Hz. It may outlive the model.
     pub fn stream(&self, sample_rate: i32, settings: &Settings) -> Result<Stream, Error> {
         let mut stream = ptr::null_mut();
         with_settings(settings, |options, assets| {
@@ -132,7 +132,7 @@ pub struct Word {
     pub confidence: f32,
 }
 
-/// Another sentence that the utterance of a final may have been.
+/// Another hypothesis for the utterance of a final.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Alternative {
     pub text: String,
@@ -147,12 +147,12 @@ pub struct Event {
     pub start_s: f64,
     pub end_s: f64,
     pub words: Vec<Word>,
-    pub num_stable: usize, // of a partial: leading words that stay
-    pub endpoint: String,  // of a final: what ended it; else ""
+    pub num_stable: usize, // partials only: leading words that hardly change
+    pub endpoint: String,  // finals only: the rule that ended it; otherwise ""
     pub raw: String,
     pub raw_words: Vec<Word>,
     pub alternatives: Vec<Alternative>, // with the option max_alternatives
-    pub num_taken_back: usize, // of a final: how many earlier finals are taken back ("scratch that")
+    pub num_taken_back: usize, // finals only: how many earlier finals are taken back ("scratch that")
 }
 
 /// One source of audio. Calls do their work in the calling thread.
@@ -169,7 +169,7 @@ impl Stream {
         self.check(unsafe { sys::asr_stream_accept_f32(self.0, samples.as_ptr(), samples.len()) })
     }
 
-    /// So many samples of audio were lost here.
+    /// Reports that this many samples of audio were lost here, which ends the utterance.
     pub fn gap(&mut self, num_samples: i64) -> Result<(), Error> {
         self.check(unsafe { sys::asr_stream_gap(self.0, num_samples) })
     }
@@ -179,22 +179,22 @@ impl Stream {
         self.check(unsafe { sys::asr_stream_end_utterance(self.0) })
     }
 
-    /// Ends the utterance; what follows is recognized with other settings.
+    /// Ends the utterance; later audio is recognized with other settings.
     pub fn change(&mut self, settings: &Settings) -> Result<(), Error> {
         self.check(with_settings(settings, |o, a| unsafe { sys::asr_stream_change(self.0, o, a) })?)
     }
 
-    /// No more audio: the last events follow.
+    /// Ends the audio; the last events follow.
     pub fn finish(&mut self) -> Result<(), Error> {
         self.check(unsafe { sys::asr_stream_finish(self.0) })
     }
 
-    /// Position of the next sample, in samples of 16 kHz, gaps included.
+    /// Position of the next sample, in 16 kHz samples including gaps.
     pub fn sample_offset(&self) -> i64 {
         unsafe { sys::asr_stream_sample_offset(self.0) }
     }
 
-    /// The events not yet taken, oldest first.
+    /// Returns the new events, oldest first.
     pub fn events(&mut self) -> impl Iterator<Item = Event> + '_ {
         std::iter::from_fn(move || unsafe { sys::asr_stream_next_event(self.0).as_ref() }.map(convert::event))
     }

@@ -1,4 +1,4 @@
-// Captions of a WAV file, or live of raw 16-bit samples at 16 kHz from standard input:
+// Captions a WAV file, or live raw 16-bit samples at 16 kHz from standard input:
 //
 //	transcribe MODEL.onnx FILE.wav|- [LANGUAGE_MODEL.lm [PUNCTUATION.onnx [NEURAL_LM.onnx]]]
 package main
@@ -14,7 +14,7 @@ import (
 	asr "asr-stream/bindings/go"
 )
 
-// Partials go to standard error, each over the one before; finals, with their times, to standard output.
+// Writes partials to standard error, each over the previous one, and finals with their times to standard output.
 func printEvents(stream *asr.Stream) {
 	for _, event := range stream.Events() {
 		fmt.Fprint(os.Stderr, "\r\033[K")

@@ -1,6 +1,6 @@
 package asrstream;
 
-/** Why a call was refused. */
+/** The reason why a call failed. */
 public final class AsrException extends RuntimeException {
   private static final long serialVersionUID = 1;
   private final int status;

@@ -11,7 +11,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
-/** The functions of asr_stream.h, and values of Java as it has them. size_t is a long: 64-bit systems. */
+/** The functions of asr_stream.h with Java types. size_t is a long, so this needs a 64-bit system. */
 interface CLibrary extends Library {
   long asr_layout(String name);
   Pointer asr_status_text(int status);
@@ -37,7 +37,7 @@ interface CLibrary extends Library {
   Pointer asr_stream_error(Pointer stream);
   Pointer asr_stream_next_event(Pointer stream);
 
-  /** The library that is loaded, and where it has the members of its structs. */
+  /** The loaded library, and the offsets of its struct members. */
   final class Loaded {
     /** Structs, each followed by its members. */
     private static final List<String> USED = List.of("asr_options",
@@ -69,7 +69,7 @@ interface CLibrary extends Library {
       return library;
     }
 
-    /** In bytes: the size of a struct, or the offset of a member. */
+    /** The size of a struct, or the offset of a member, in bytes. */
     static long layout(String name) {
       library();
       return LAYOUT.get(name);
@@ -85,7 +85,7 @@ interface CLibrary extends Library {
     return memory;
   }
 
-  /** Sets members to texts, which are to be kept as long as the struct is in use. */
+  /** Sets members to strings, which must be kept as long as the struct is in use. */
   static List<Memory> setTexts(Memory struct, String name, Map<String, String> texts) {
     List<Memory> kept = new ArrayList<>();
     texts.forEach((member, value) -> {
@@ -95,7 +95,7 @@ interface CLibrary extends Library {
     return kept;
   }
 
-  /** "" for NULL. */
+  /** Returns "" for NULL. */
   static String string(Pointer text) { return text == null ? "" : text.getString(0, "UTF-8"); }
 
   static void check(int status, byte[] error) {

@@ -7,7 +7,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** A model file, opened. Threads and streams share it, and it may be closed before its streams. */
+/** An open model file. Threads and streams share it, and it may be closed before its streams. */
 public final class Model implements AutoCloseable {
   private Pointer handle;
 
@@ -47,7 +47,7 @@ public final class Model implements AutoCloseable {
     return found;
   }
 
-  /** A new stream of mono audio of this rate in Hz. */
+  /** A new stream of mono audio at this sample rate in Hz. */
   public Stream stream(int sampleRate, Settings settings) {
     byte[] error = new byte[1024];
     PointerByReference stream = new PointerByReference();

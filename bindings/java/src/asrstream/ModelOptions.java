@@ -5,7 +5,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
-/** How to open a model; what is not set is as in C. */
+/** How to open a model. Options that are not set have the defaults of the C API. */
 public final class ModelOptions {
   private final Map<String, String> paths = new HashMap<>();
   private int numThreads = 1;
@@ -21,7 +21,7 @@ public final class ModelOptions {
     return this;
   }
 
-  /** Fills in the struct; its texts are to be kept as long as it is in use. */
+  /** Fills in the struct. The returned strings must be kept as long as it is in use. */
   List<Memory> fill(Memory options) {
     CLibrary.Loaded.library().asr_model_options_init(options, options.size());
     options.setInt(CLibrary.Loaded.layout("asr_model_options.num_threads"), numThreads);

@@ -17,24 +17,24 @@ public final class Stream implements AutoCloseable {
   /** Samples in [-1, 1]. */
   public void accept(float[] samples) { check(c.asr_stream_accept_f32(handle, samples, samples.length)); }
 
-  /** So many samples of audio were lost here. */
+  /** Reports that this many samples of audio were lost here, which ends the utterance. */
   public void gap(long numSamples) { check(c.asr_stream_gap(handle, numSamples)); }
 
   /** Ends the utterance here; its final follows. */
   public void endUtterance() { check(c.asr_stream_end_utterance(handle)); }
 
-  /** Ends the utterance; what follows is recognized with other settings. */
+  /** Ends the utterance; later audio is recognized with other settings. */
   public void change(Settings settings) {
     check(settings.use((options, assets) -> c.asr_stream_change(handle, options, assets)));
   }
 
-  /** No more audio: the last events follow. */
+  /** Ends the audio; the last events follow. */
   public void finish() { check(c.asr_stream_finish(handle)); }
 
-  /** Position of the next sample, in samples of 16 kHz, gaps included. */
+  /** Position of the next sample, in 16 kHz samples including gaps. */
   public long sampleOffset() { return c.asr_stream_sample_offset(handle); }
 
-  /** Takes the events not yet taken, oldest first. */
+  /** Returns the new events, oldest first. */
   public List<Event> events() {
     List<Event> events = new ArrayList<>();
     for (Pointer event; (event = c.asr_stream_next_event(handle)) != null;) events.add(Event.of(event));
@@ -49,7 +49,7 @@ public final class Stream implements AutoCloseable {
 
   private void check(int status) {
     if (status == 0) return;
-    boolean known = handle != null && status != BUSY;  // another thread's error is not to be read
+    boolean known = handle != null && status != BUSY;  // the error message may belong to another thread
     throw new AsrException(status, CLibrary.string(known ? c.asr_stream_error(handle) : c.asr_status_text(status)));
   }
 }
