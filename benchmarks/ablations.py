@@ -39,8 +39,11 @@ from asr.training.pretrained import Pretrained
 
 BASELINE = "baseline"
 CHUNKS = ("full", "640", "320", "160")
-"""Searches to score: greedy, and at 640 ms also rescoring by the decoder, which label smoothing and the like affect.
-Errors are in characters: after a small budget hardly any word is right, but character errors show differences."""
+"""Chunks to score with greedy search, in ms. At 640 ms, rescoring by the decoder is also scored, because it shows the
+effect of label smoothing and similar settings. Errors are in characters: after a small budget, hardly any word is
+right, but character errors show differences.
+effect of label smoothing and similar settings. Errors are in characters: after a small budget, hardly any word is
+right, but character errors show differences."""
 DEFAULT_STEPS = 1200
 """About 10 minutes of the recipe tiny on two CPU cores, at 0.5 s a step."""
 
@@ -55,7 +58,7 @@ EXAMPLES = """examples:
 
 
 class AblationError(Exception):
-    """A training or an evaluation failed; its own message has been shown."""
+    """A training or an evaluation failed. Its own message has been printed."""
 
 
 def all_variants(base: Config) -> dict[str, tuple[str, ...]]:
@@ -82,7 +85,7 @@ def all_variants(base: Config) -> dict[str, tuple[str, ...]]:
         "units-wordpiece-256": ("tokenizer.kind=wordpiece", "tokenizer.vocab_size=256"),
         "cr-ctc-off": ("loss.cr_ctc_weight=0",),
         "cr-ctc": ("loss.cr_ctc_weight=0.2",),
-        # Two views cost twice the computation; with half the audio the costs are equal.
+        # Two views cost twice the computation, so half the audio makes the cost equal.
         "cr-ctc-half-batch": ("loss.cr_ctc_weight=0.2", f"data.max_batch_s={base.data.max_batch_s / 2:g}"),
         **choices("ctc-weight", "loss.ctc_weight", "0.3", "0.5", "0.7", "1"),
         **choices("intermediate-ctc", "loss.intermediate_ctc_weight", "0", "0.3"),
@@ -120,14 +123,14 @@ def _misfit(config: Config, base: Config, pretrained: Pretrained | None) -> str 
     """Why a training of `config` cannot start from `pretrained`."""
     if pretrained is None:
         return None
-    if config.tokenizer != base.tokenizer:  # `asr train` would go on with the units of the weights
+    if config.tokenizer != base.tokenizer:  # `asr train` would use the units of the weights
         return "other text units than those of the weights"
     with torch.device("meta"):
         model = AsrModel(with_vocab(config.model, pretrained.tokenizer.vocab_size))
     ours, theirs = (
         {name: tensor.shape for name, tensor in tensors.items() if not name.startswith("phone_ctc.")}
         for tensors in (model.state_dict(), pretrained.weights)
-    )  # a phone head may begin afresh
+    )  # a phone head may start untrained
     return "other parameters than the weights hold" if ours != theirs else None
 
 
@@ -140,13 +143,13 @@ class Commands:
         self._stopped = False
 
     def run(self, *arguments: str, processes: int = 1) -> None:
-        """Raises AblationError if the command fails, or may not start anymore."""
+        """Runs a command. Raises AblationError if it fails, or if no command may start anymore."""
         torchrun = ["torch.distributed.run", f"--nproc_per_node={processes}", "--standalone", "-m"]
         command = [sys.executable, "-m", *(torchrun if processes > 1 else []), "asr.cli", *arguments]
         with self._lock:
             if self._stopped:
                 raise AblationError("interrupted")
-            # In its own session, so that only this process gets Ctrl-C and decides that a step is finished.
+            # In its own session, so that only this process gets Ctrl-C and can let a training finish its step.
             process = subprocess.Popen(command, start_new_session=True)
             self._running.append(process)
         status = process.wait()
@@ -156,14 +159,14 @@ class Commands:
             raise AblationError(f"asr {arguments[0]} ended with status {status}")
 
     def stop(self) -> None:
-        """Interrupts all processes: a training finishes its step and saves."""
+        """Interrupts all processes. A training finishes its step and saves a checkpoint."""
         with self._lock:
             self._stopped = True
             for process in self._running:
                 process.terminate()
 
     def kill(self) -> None:
-        """Ends all processes at once."""
+        """Kills all processes."""
         with self._lock:
             for process in self._running:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -193,7 +196,7 @@ def measure(commands: Commands, checkpoint: Checkpoint, run: Path, options: Sequ
     rates = character_errors("greedy", CHUNKS)
     words = json.loads((run / "greedy.json").read_text(encoding="utf-8"))["results"]
     rescored = None
-    if checkpoint.config.loss.ctc_weight < 1:  # else the decoder has learned nothing
+    if checkpoint.config.loss.ctc_weight < 1:  # otherwise the decoder is untrained
         rescored = character_errors("rescore", ["640"])["640"]
     return {
         "parameters": sum(p.numel() for p in checkpoint.pretrained().model().parameters()),
@@ -248,7 +251,7 @@ class Results:
 
 
 def table(results: Mapping[str, Mapping[str, Any]]) -> str:
-    """Markdown: the baseline, then the others in the order of `results`, with differences to it in brackets."""
+    """Markdown: the baseline, then the others in the order of `results`, with their differences in parentheses."""
     base = results[BASELINE]
     heads = [*map(_chunk_name, CHUNKS), "rescored, 640 ms", "words, 640 ms"]
     lines = [
@@ -367,7 +370,7 @@ def run_all(args: argparse.Namespace) -> int:
     settings |= {"valid": args.valid, "num_utterances": args.num_utterances}
     settings |= {"processes": args.processes, "device": args.device}
     results = Results(args.out / "results.json", settings)
-    # Without validation during training, so that the last weights are measured.
+    # No validation during training, so that the last weights are measured.
     common = [*common, f"data.train={json.dumps(args.train)}", "data.valid=[]", "train.keep_checkpoints=1"]
     common.append(f"train.device={args.device}")
     wanted = [BASELINE, *(name for name in variants if not args.only or name in args.only)]
@@ -394,7 +397,7 @@ def run_all(args: argparse.Namespace) -> int:
                     print(f"ablations: {name}: {error}", file=sys.stderr)
                     failed.append(name)
                     continue
-                if BASELINE in results.by_name:  # nothing can be compared before
+                if BASELINE in results.by_name:  # no comparison without a baseline
                     write_report(results, list(order), args.out)
         except KeyboardInterrupt:
             commands.stop()

@@ -26,7 +26,7 @@ from asr.training.pretrained import Pretrained
 
 
 def halves(cuts: list[Any], minutes: float) -> tuple[list[Any], list[Any]]:
-    """Utterances to adapt with, of at most `minutes`, and those to measure on."""
+    """Utterances for adaptation, of at most `minutes`, and utterances for measuring."""
     ordered = sorted(cuts, key=lambda cut: cut.id)
     kept: list[Any] = []
     for cut in ordered[::2]:
@@ -63,7 +63,7 @@ def main() -> None:
     rows: list[list[tuple[WordErrors, WordErrors]]] = []
     for path in args.data:
         speakers: dict[str, list[Any]] = defaultdict(list)
-        for cut in CutSet.from_jsonl_lazy(path):  # with features relative to the data set
+        for cut in CutSet.from_jsonl_lazy(path):  # feature paths are relative to the data set
             speakers[str(cut.supervisions[0].speaker)].append(cut)
         longest = sorted(speakers, key=lambda s: -sum(cut.duration for cut in speakers[s]))
         for speaker in longest[: args.num_speakers]:

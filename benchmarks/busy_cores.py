@@ -25,7 +25,7 @@ BUSY = "while True: pass"
 
 def measure(step: Callable[[], None], rounds: int, num_busy: int) -> tuple[float, float]:
     """Median seconds per step, alone and next to `num_busy` programs."""
-    step()  # allocations, lazy initialization
+    step()  # excludes allocations and lazy initialization
     alone, busy = [], []
     for _ in range(rounds):
         alone.append(_seconds(step))
@@ -58,7 +58,7 @@ def main() -> None:
         os.environ["OMP_WAIT_POLICY"] = "active"
     else:
         share_cores()
-    import torch  # after the settings, because OpenMP reads them once
+    import torch  # imported after the settings, because OpenMP reads them once
     from train_throughput import Ours, make_batch, training_step
 
     from asr.config import load_config

@@ -101,7 +101,7 @@ class _Event(ctypes.Structure):
 
 
 SEARCHES = ("greedy", "beam", "rescore")
-_EVENTS = (Partial, Final, Gap, Error)  # by asr_event_type
+_EVENTS = (Partial, Final, Gap, Error)  # in the order of asr_event_type
 
 
 def _words(pointer: Any, count: int) -> tuple[Word, ...]:
@@ -110,7 +110,7 @@ def _words(pointer: Any, count: int) -> tuple[Word, ...]:
 
 
 class LibraryError(Exception):
-    """A status other than ASR_OK: `status`, and the sentence about it."""
+    """A status other than ASR_OK: `status`, and its message."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
@@ -118,7 +118,7 @@ class LibraryError(Exception):
 
 
 class CLibrary:
-    """libasr_stream by ctypes; asr_stream.h documents it."""
+    """libasr_stream through ctypes; asr_stream.h documents it."""
 
     def __init__(self, path: str | Path) -> None:
         self.c = ctypes.CDLL(str(path))
@@ -136,8 +136,9 @@ class CLibrary:
         self.c.asr_layout.restype = c_size_t
 
     def model(self, source: str | Path | bytes, log: Any = None, **options: Any) -> CModel:
-        """A model file, or its bytes. options: those of asr_model_options, with str for paths. The defaults of
-        punctuation_path and neural_lm_path are as in Python."""
+        """Opens a model file or its bytes. options: those of asr_model_options, with str for paths. punctuation_path
+        and neural_lm_path have the same defaults as in Python.
+        neural_lm_path have the same defaults as in Python."""
         wanted = _ModelOptions()
         self.c.asr_model_options_init(byref(wanted), c_size_t(ctypes.sizeof(wanted)))
         options.setdefault("onnxruntime_path", str(onnxruntime_library()))
@@ -160,7 +161,7 @@ class CLibrary:
         return CModel(self, handle, log)
 
     def options(self, **given: Any) -> tuple[_Options, _Assets]:
-        """Texts and booleans are set by name, numbers are written directly into the structs."""
+        """Strings and booleans are set by name; numbers are written directly to the structs."""
         options, assets, error = _Options(), _Assets(), ctypes.create_string_buffer(512)
         self.c.asr_options_init(byref(options), c_size_t(ctypes.sizeof(options)))
         self.c.asr_assets_init(byref(assets), c_size_t(ctypes.sizeof(assets)))
@@ -187,7 +188,7 @@ class CModel:
         return None if value is None else value.decode()
 
     def properties(self) -> dict[str, str]:
-        """All of them, in the library's order."""
+        """All properties, in the library's order."""
         found: dict[str, str] = {}
         while name := self.library.c.asr_model_property_name(self.handle, c_size_t(len(found))):
             value = self.property(name.decode())
@@ -266,7 +267,7 @@ class CStream:
 
 
 def onnxruntime_library() -> Path:
-    """The ONNX Runtime library in Python's package."""
+    """The ONNX Runtime library of the Python package."""
     spec = importlib.util.find_spec("onnxruntime")
     assert spec is not None and spec.origin is not None
     names = ("libonnxruntime.so.*", "libonnxruntime*.dylib", "onnxruntime.dll")

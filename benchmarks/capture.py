@@ -26,7 +26,7 @@ CALLBACKS = {"C callback": (), "Python callback": ("python-callback",)}
 
 
 def from_server(microphone: VirtualMicrophone, folder: Path, seconds: float, *ways: str) -> tuple[Recording, float]:
-    """The recording, and the seconds of played audio that are missing."""
+    """The recording, and the seconds of the played audio that are missing in it."""
     num_samples = round(seconds * SAMPLE_RATE)
     recording = record(microphone, folder, counting(num_samples), "held-interpreter", *ways)
     return recording, (num_samples - np.count_nonzero(recording.samples)) / SAMPLE_RATE

@@ -22,7 +22,7 @@ from asr.runtime.search import Word
 from asr.streaming import Event, Final
 
 T = TypeVar("T")
-LEFT_CONTEXT = 64  # encoder frames, 2560 ms
+LEFT_CONTEXT = 64  # in encoder frames, 2560 ms
 
 
 def plain_parser(description: str | None) -> argparse.ArgumentParser:
@@ -56,7 +56,8 @@ def utterances(args: argparse.Namespace) -> list[Any]:
 
 
 def encode(engine: Engine, cuts: Sequence[Any], chunk_ms: int, name: str = "encoding") -> Iterator[tuple[str, Encoded]]:
-    """The reference and the model's output for each of `cuts`. chunk_ms: 0 is full context, as in the second pass."""
+    """Yields the reference and the model's output for each of `cuts`. chunk_ms: 0 is full context, as in the second
+    pass."""
     for cut in progress(cuts, name):
         (encoded,) = engine.encode([cut.load_features()], chunk_ms // ENCODER_FRAME_MS, LEFT_CONTEXT)
         yield cut.supervisions[0].text, encoded
@@ -82,7 +83,8 @@ def recognize(recognizer: Recognizer, samples: np.ndarray) -> list[Word]:
 
 
 def timed_events(recognizer: Recognizer, samples: np.ndarray, block: int) -> Iterator[tuple[float, Event]]:
-    """Events of 16 kHz audio in blocks of `block` samples, each with the seconds of audio sent when it came."""
+    """Yields the events of 16 kHz audio sent in blocks of `block` samples, each with the seconds of audio sent before
+    it."""
     stream = recognizer.stream()
     for begin in range(0, len(samples), block):
         stream.accept_waveform(samples[begin : begin + block])
@@ -97,7 +99,7 @@ def progress(items: Iterable[T], name: str) -> Iterable[T]:
 
 
 def show(rows: Iterable[Mapping[str, Any]], args: argparse.Namespace) -> None:
-    """Prints a line for each row, or JSON."""
+    """Prints a line per row, or JSON."""
     if args.json:
         print(json.dumps(list(rows)))
         return

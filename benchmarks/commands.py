@@ -28,7 +28,7 @@ def sentences(path: Path) -> Iterator[list[str]]:
 
 
 def obeyed(formatter: TextFormatter, words: list[str]) -> bool:
-    """Whether a command was found in the words."""
+    """Whether a command was recognized in the words."""
     formatter.reset()
     formatter.final([(word, float(i), i + 1.0, 0.9) for i, word in enumerate(words)])
     shown = [word[0].lower() for word in formatter.shown()[0]]

@@ -23,7 +23,7 @@ from asr.export.calibrate import calibrate
 from asr.runtime.search import decode, phone_words, words
 
 NUM_BINS = 10
-RIDGE = 1e-3  # if all words are right, the most likely weights are infinite
+RIDGE = 1e-3  # regularization; if all words are right, the most likely weights are infinite
 MODES: dict[str, dict[str, Any]] = {
     "default": {},
     "one pass, 640 ms": {"second_pass": False},
@@ -34,7 +34,7 @@ MODES: dict[str, dict[str, Any]] = {
 
 
 class Scored(NamedTuple):
-    """Words of a recognizer: (N,) the confidence of each, and whether it was right."""
+    """Words of a recognizer: (N,) confidences, and whether each word is right."""
 
     confidence: np.ndarray
     right: np.ndarray
@@ -100,7 +100,7 @@ def token_evidence(recognizer: Recognizer, cuts: Sequence[Any]) -> Iterator[tupl
             found, tokens = words(best, onnx.tokens), onnx.tokens
         right = is_right(cut, [word.word for word in found])
         groups = word_tokens(best.tokens, tokens)
-        if len(groups) != len(right):  # a word outside the vocabulary for which the letters wrote nothing
+        if len(groups) != len(right):  # an out-of-vocabulary word for which there were no letters
             continue
         for places, flag in zip(groups, right, strict=True):
             certain = [best.confidences[place] for place in places]
@@ -108,7 +108,7 @@ def token_evidence(recognizer: Recognizer, cuts: Sequence[Any]) -> Iterator[tupl
 
 
 def calibration_key(recognizer: Recognizer) -> str:
-    """The key of the map in a model file that this recognizer uses."""
+    """The metadata key of the confidence map that this recognizer uses."""
     if recognizer.fusion and recognizer.fusion.over_phones:
         return "confidence_with_phones"
     return "confidence_with_lm" if recognizer.language_model else "confidence_without_lm"

@@ -30,8 +30,8 @@ from asr import Recognizer
 from asr.runtime.onnx_model import OnnxModel, bundled_model
 from asr.streaming.server.scheduler import Job, Report, Scheduler
 
-SKIPPED_S = 2.0  # at the start of each number of streams
-FIRST_MORE = SAMPLE_RATE // 20  # samples: windows of the frames that end a chunk reach beyond it
+SKIPPED_S = 2.0  # skipped after each change of the number of streams
+FIRST_MORE = SAMPLE_RATE // 20  # in samples; the windows of the last frames extend beyond a chunk
 
 
 @dataclass
@@ -41,12 +41,12 @@ class Step:
     num_streams: int
     delays_ms: np.ndarray
     cpu_ms: float
-    """of this process, for a second of one stream's audio"""
+    """CPU time of this process per second of a stream's audio"""
     mean_batch: float
 
 
 class Speaker:
-    """A stream that gets its audio in real time, a chunk at a time."""
+    """A stream that receives its audio in real time, chunk by chunk."""
 
     def __init__(
         self, recognizer: Recognizer, scheduler: Scheduler, audio: np.ndarray, position: int, begins: float
@@ -76,7 +76,7 @@ class Speaker:
             self.delays.append(now - self._fed[len(self.delays)])
 
     def end(self) -> None:
-        """A chunk that was not recognized counts with its waiting time."""
+        """Ends the stream. A chunk that was not recognized counts with its waiting time."""
         if self._job.failed:
             raise SystemExit("a stream failed; its error is above")
         self._scheduler.drop(self._job)
@@ -112,7 +112,7 @@ def speak(recognizer: Recognizer, audio: np.ndarray, num_streams: int, args: arg
 
 
 def network(recipe: str, overrides: Sequence[str], path: Path) -> Path:
-    """A network of the recipe's shape, with random weights, as a model file."""
+    """Writes a model file with a network of the recipe's shape and random weights."""
     from asr.config import load_config
     from asr.export.write import export_model
     from asr.model.model import AsrModel, with_vocab

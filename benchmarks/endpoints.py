@@ -27,7 +27,7 @@ from asr.runtime.onnx_model import OnnxModel, bundled_model
 from asr.runtime.search import Word
 from asr.streaming import Final
 
-MARGIN_S = 0.06  # more than a frame, the resolution of times
+MARGIN_S = 0.06  # more than a frame, which is the resolution of times
 NEAR_S = 1.5
 
 
@@ -48,7 +48,7 @@ def recognize(recognizer: Recognizer, samples: np.ndarray) -> list[tuple[Final, 
 
 
 def room_tone(samples: np.ndarray, seconds: float) -> np.ndarray:
-    """Noise as loud as the quietest 5 % of `samples`."""
+    """Noise at the level of the quietest 5 % of `samples`."""
     frames = samples[: len(samples) // 400 * 400].reshape(-1, 400)
     level = np.percentile(np.sqrt((frames**2).mean(1)), 5)
     return np.random.default_rng(0).normal(0, level, int(16000 * seconds)).astype(np.float32)

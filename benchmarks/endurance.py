@@ -29,9 +29,9 @@ BLOCK = 320  # samples, 20 ms
 CHUNK_MS = 640
 CHUNK = CHUNK_MS * SAMPLE_RATE // 1000  # samples
 PERIOD = 24 * CHUNK
-"""Samples of one repetition: whole chunks, so that each repetition is divided equally."""
+"""Number of samples in a repetition: whole chunks, so that each repetition is divided into chunks alike."""
 WARM_UP_MINUTES = 10
-"""Memory is compared with that after this much audio."""
+"""Memory growth is measured from this much audio on."""
 GOAL_GROWTH_MB = 8.0
 GOAL_RATIO = 1.1
 """Maximum ratio of the last tenth's CPU time per chunk to the first tenth's."""
@@ -165,7 +165,7 @@ def main() -> None:
     print(f"utterances, how often, and when in {PERIOD / SAMPLE_RATE:g} s that are repeated:")
     for (text, start, end), count in utterances.most_common():
         print(f"  {count:5} x {start:6.2f} to {end:5.2f} s  {text}")
-    silence_s = 1 + 16 * round(225 * args.silence_hours)  # 16 s are 25 chunks: the speech falls on them alike
+    silence_s = 1 + 16 * round(225 * args.silence_hours)  # 16 s are 25 chunks: the chunk grid stays the same
     short, long = (after_silence(recognizer, seconds, sample) for seconds in (1, silence_s))
     print(f"after {silence_s} s of silence: {'the same' if long == short else f'{long}, not {short}'} as after 1 s")
 

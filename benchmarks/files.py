@@ -46,7 +46,7 @@ def write_recordings(folder: Path, data: Path, num_files: int, minutes: float) -
 
 
 def measure(paths: list[str], jobs: int, options: list[str]) -> dict[str, Any]:
-    """Wall and CPU seconds of one run, and its text."""
+    """Wall-clock and CPU seconds of one run, and its text."""
     program = [sys.executable, "-m", "asr.streaming.terminal.cli"]
     command = [*program, "--stats", "--jobs", str(jobs), *options, "--file", *paths]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

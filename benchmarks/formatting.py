@@ -84,7 +84,7 @@ class Formatting:
         run, took = timed(begin)
         probs: tuple[Any, ...] = ()
         if run is not None:
-            # The core makes these itself, in microseconds.
+            # Excluded from the time, because the core makes these itself in microseconds.
             units = punctuation_units(run.words, run.pauses_s, continues=run.continues, complete=run.complete)
             answer, of_network = timed(lambda: self.punctuation.answer_units(units))
             self.times["network"].append(of_network)

@@ -51,7 +51,7 @@ def losses(recipe: str, precision: str, device: str) -> list[float]:
 
 
 def differences(found: dict[str, list[float]], recorded: dict[str, list[float]], tolerance: float) -> list[str]:
-    """A line for each recipe whose losses differ by more than `tolerance`, or that is only on one side."""
+    """A line for each recipe whose losses differ by more than `tolerance`, or that exists on one side only."""
     lines = [f"{name}: only on one side" for name in sorted(found.keys() ^ recorded.keys())]
     for name in sorted(found.keys() & recorded.keys()):
         pairs = enumerate(zip(found[name], recorded[name], strict=True), 1)

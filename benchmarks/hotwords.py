@@ -80,7 +80,8 @@ def measure(
     hotwords: Sequence[str],
     boost: float,
 ) -> Counts:
-    """One row: utterances (reference, output of the model) decoded with `hotwords`; none for an empty list."""
+    """One row: the utterances (reference and model output) decoded with `hotwords`; no hotwords if the list is
+    empty."""
     counts = Counts(boost=boost if hotwords else 0.0, list_size=len(hotwords))
     graph = new_hotwords(hotwords, engine.tokens, boost, lm, engine.phones) if hotwords else None
     fusion = LmWeights().fusion(lm, engine.tokens, graph, engine.phones)

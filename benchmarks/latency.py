@@ -72,9 +72,9 @@ def main() -> None:
 
 
 def blocks(path: str | Path, seconds: float) -> Iterator[np.ndarray]:
-    """The audio of a file and a second of silence, which ends an utterance, again and again: blocks of up to 20 ms.
+    """Yields blocks of up to 20 ms: the audio of a file and a second of silence, which ends an utterance, repeatedly.
 
-    It is read while it is used, like a microphone's, so that the peak memory is the recognizer's.
+    The file is read on demand, so that the peak memory is that of the recognizer.
     """
     from asr.streaming.audio.audio_file import read_blocks
 

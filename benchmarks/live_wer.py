@@ -22,7 +22,7 @@ from asr.streaming import Final, Partial
 def utterance(
     recognizer: Recognizer, samples: np.ndarray, sample_rate: int = SAMPLE_RATE
 ) -> tuple[str, str, list[float]]:
-    """Texts of the last partials and of the finals, and the seconds that each final took."""
+    """Texts of the last partials and of the finals, and the time that each final took in seconds."""
     block = sample_rate // 50
     stream = recognizer.stream()
     partials, finals, delays, last = [], [], [], ""

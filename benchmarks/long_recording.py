@@ -43,18 +43,18 @@ from asr.runtime.search import Word
 from asr.streaming.terminal.arguments import new_parser
 from asr.streaming.terminal.options import new_recognizer
 
-MAX_RUN = 6  # utterances of a speaker
+MAX_RUN = 6  # maximum utterances per run
 PAUSES_S, TURN_PAUSES_S, NOISE_S = (0.2, 1.5), (0.8, 4.0), (4.0, 20.0)
 MARGIN_S = 0.4
-"""A word this far from an utterance still belongs to it: times are accurate to about a tenth of a second."""
+"""A word this far from an utterance still belongs to it, because times are accurate to about 0.1 s."""
 SAME_S = 0.5
-"""Words further apart than this are not the same word at another time."""
-NOISE_LEVEL = 0.03  # root mean square; that of read speech is near 0.06
+"""Words further apart than this are not the same word at different times."""
+NOISE_LEVEL = 0.03  # root mean square; read speech has about 0.06
 
 
 @dataclass(frozen=True)
 class Span:
-    """A part of the recording. text: of an utterance; None if there is no speech. samples: (n,) float32."""
+    """A part of the recording. text: that of an utterance, or None if there is no speech. samples: (n,) float32."""
 
     start_s: float
     samples: np.ndarray
@@ -85,7 +85,7 @@ def music(num_samples: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def background(num_samples: int, noises: Sequence[str], number: int, rng: np.random.Generator) -> np.ndarray:
-    """Music, and every other time noise: a stretch of one of the recordings `noises`, or colored noise."""
+    """Music or, every other time, noise: a part of one of the recordings `noises`, or colored noise."""
     if number % 2:
         sound = music(num_samples, rng)
     elif noises:
@@ -162,7 +162,9 @@ class Comparison:
     """Additional errors, position, reference, the words of the recording, those of the utterance alone."""
 
     def add(self, span: Span, found: Sequence[Word], alone: Sequence[Word]) -> None:
-        """An utterance: its words in the recording, and alone, with times from its own start."""
+        """Adds an utterance: its words in the recording, and its words when recognized alone, with times from its own
+        start.
+        start."""
         assert span.text is not None
         texts = [" ".join(word.word for word in words).upper() for words in (found, alone)]
         errors = [count_errors([span.text], [text]) for text in texts]
@@ -225,7 +227,7 @@ def main() -> None:
 
     noises = find_sounds(args.noise, "noise") if args.noise else ()
     cuts = [cut for path in args.data for cut in load_cuts(path)]
-    # Somewhat more than needed, so that all speakers have their part in a short recording too.
+    # Somewhat more than needed, so that all speakers are included even in a short recording.
     wanted_s = 60 * args.minutes
     share = min(1.0, 0.75 * wanted_s / sum(cut.duration for cut in cuts))
     spans = list(joined(evenly_spread(cuts, max(1, round(share * len(cuts)))), wanted_s, noises, args.seed))
@@ -253,7 +255,7 @@ def main() -> None:
 
 
 def as_stored(samples: np.ndarray) -> np.ndarray:
-    """`samples` after storage in 16 bits, so that both recognitions get the same."""
+    """`samples` rounded to 16 bits, so that both recognitions get the same audio."""
     return (np.round(np.clip(samples, -1.0, 1.0) * 32768).clip(-32768, 32767) / 32768).astype(np.float32)
 
 
@@ -288,7 +290,7 @@ def summary(
 
 
 def most_memory(memory: Sequence[tuple[float, float]], end_s: float) -> float:
-    """MB up to a time in the recording; the last event may be after its end."""
+    """Maximum MB until a time in the recording; the last event may be after its end."""
     return max((mb for seconds, mb in memory if seconds <= end_s + 1), default=float("nan"))
 
 

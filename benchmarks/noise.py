@@ -33,7 +33,7 @@ NO_NOISE_DB = 60.0
 
 @dataclass(frozen=True)
 class Place:
-    """The condition of an utterance. snr_db: in a room with that signal-to-noise ratio; None: as it was recorded."""
+    """The condition of an utterance. snr_db: signal-to-noise ratio in a room; None: as recorded."""
 
     name: str
     gain_db: float = 0.0

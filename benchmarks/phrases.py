@@ -48,7 +48,7 @@ class Row:
 
 
 def load(engine: Engine, data: Path, id: str, number: int | None) -> list[Utterance]:
-    """Utterances whose id contains `id`, without copies at another speed."""
+    """Utterances whose id contains `id`, without copies at a different speed."""
     cuts = evenly_spread([cut for cut in load_cuts(data) if id in cut.id and "_sp" not in cut.id], number)
     return [Utterance(text, *encoded) for text, encoded in encode(engine, cuts, 0, f"encoding {data.name}")]
 

@@ -34,7 +34,7 @@ from asr.runtime.shown_text import bundled_punctuation
 from asr.streaming import Final
 
 MIN_WORDS = 4
-"""Shorter sentences may occur in an utterance by chance."""
+"""Shorter sentences could occur in an utterance by chance."""
 
 
 def read_cased(path: Path) -> dict[str, list[tuple[list[str], list[int]]]]:
@@ -51,7 +51,7 @@ def read_cased(path: Path) -> dict[str, list[tuple[list[str], list[int]]]]:
 
 
 def known_marks(words: Sequence[str], cased: dict[str, list[tuple[list[str], list[int]]]]) -> list[int | None]:
-    """The mark after each word of a transcript; None if no line has it."""
+    """The mark after each word of a transcript; None if no cased line contains it."""
     marks: list[int | None] = [None] * len(words)
     for start in range(len(words) - MIN_WORDS + 1):
         for line, line_marks in cased.get(" ".join(words[start : start + MIN_WORDS]), []):
@@ -106,7 +106,7 @@ def main() -> None:
     number, args.num_utterances = args.num_utterances, None
     texts: set[str] = set()
     chosen = []
-    for cut in utterances(args):  # speeds and noises of an utterance are further copies
+    for cut in utterances(args):  # the other copies differ in speed or noise
         text = cut.supervisions[0].text
         marks = known_marks(text.split(), cased)
         if text not in texts and any(mark is not None for mark in marks):

@@ -37,13 +37,15 @@ SETTINGS = (
     *("augment.max_frequency_warp=0.08", "optim.kind=muon", "optim.schedule=linear", "optim.ema_decay=0.99"),
     *("train.device=cpu", "train.keep_checkpoints=1", "train.save_every=100"),
 )
-"""Phones alone: they are what the search with the language model reads."""
+"""Only phones, because the search with the language model uses only these."""
 LAYERS = {96: 9, 128: 10, 176: 11, 224: 13}
 """The encoders by width: 1.1, 2.1, 4.2 and 8.0 M parameters."""
 RATE = 6e-3
-"""Learning rate at a width of 128. It goes with the inverse square root of the width: the optimizer's step has the same
-root mean square in each matrix, so its spectral norm goes with the root of the width (Yang et al. 2023, "A spectral
-condition for feature learning"). The best rate of `--rates` falls faster, with the power of -0.7 to -1."""
+"""Learning rate at a width of 128. It scales with the inverse square root of the width: the optimizer's step has the
+same root mean square in each matrix, so its spectral norm scales with the square root of the width (Yang et al. 2023,
+"A spectral condition for feature learning"). The best rate of `--rates` decays faster, with an exponent of -0.7 to -1.
+root mean square in each matrix, so its spectral norm scales with the square root of the width (Yang et al. 2023, "A
+spectral condition for feature learning"). The best rate of `--rates` decays faster, with an exponent of -0.7 to -1."""
 ALL_HOURS = 30
 LEAST_ROWS = 6
 NUM_DRAWS = 400
@@ -77,7 +79,7 @@ class Run:
 
 
 def law_runs() -> list[Run]:
-    """The trainings of the law, the cheapest first; the last one is predicted before it is trained."""
+    """The trainings for the law, cheapest first. The last one is predicted before it is trained."""
     points = [(w, ALL_HOURS, seen) for w in LAYERS for seen in (12.5, 25.0, 50.0)]
     points += [(96, ALL_HOURS, 100.0), (224, ALL_HOURS, 80.0)]
     points += [(w, hours, 50.0) for w, hours in ((128, 4), (128, 8), (128, 16), (224, 4), (224, 16))]
@@ -107,9 +109,11 @@ class Points:
 
 
 def subset(data: Path, hours: int) -> Path:
-    """The manifest of the first speakers of a random order that have `hours`; an unnamed speaker is one utterance.
+    """The manifest of the first speakers, in a random order, with `hours` in total. An utterance without a speaker
+    counts as a speaker.
+    as a speaker.
 
-    It is written beside `data`, because a data set has its features in its own folder.
+    It is written next to `data`, because a data set has its features in its own folder.
     """
     path = data.parent / f"{data.name.split('.')[0]}-{hours}h.jsonl"
     if hours == ALL_HOURS:
@@ -165,7 +169,7 @@ def law_errors(rows: Sequence[Mapping[str, Any]]) -> np.ndarray:
 
 
 def fit(inputs: np.ndarray, errors: np.ndarray) -> Law:
-    """The law with the least squares of the logarithms of errors, among floors below the least error."""
+    """The law with the least squared error of log errors, over floors below the smallest error."""
 
     def law(floor: float) -> Law:
         return Law(floor, np.linalg.lstsq(inputs, np.log(errors - floor), rcond=None)[0])
@@ -179,7 +183,7 @@ def predict(rows: Sequence[Mapping[str, Any]], point: Mapping[str, Any]) -> tupl
     inputs, errors, at = law_inputs(rows), law_errors(rows), law_inputs([point])
     law = fit(inputs, errors)
     fitted = law(inputs)
-    free = max(len(rows) - inputs.shape[1] - 1, 1)  # the floor is fitted, too
+    free = max(len(rows) - inputs.shape[1] - 1, 1)  # the floor is also fitted
     residuals = np.log(errors / fitted) * np.sqrt(len(rows) / free)
     random_state = np.random.default_rng(1)
     drawn = [
@@ -215,7 +219,7 @@ def report(points: Points, plot: Path | None) -> Iterator[str]:
 
 
 def table(rows: Sequence[Mapping[str, Any]], law: Sequence[str] = ()) -> Iterator[str]:
-    """Lines of a Markdown table. law: what the law says of each row; empty: there is none."""
+    """Lines of a Markdown table. law: the law's prediction for each row, or empty."""
     yield "| parameters, M | hours of speech | hours in batches | rate | phone errors %, full context | 640 ms | law |"
     yield "|---|---|---|---|---|---|---|"
     for row, rate in zip(rows, law or [""] * len(rows), strict=True):

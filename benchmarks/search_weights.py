@@ -26,12 +26,12 @@ from asr.runtime.search import BEAM_SIZE, BEAM_THRESHOLD, NUM_RESCORED, LmWeight
 
 @dataclass(frozen=True)
 class Setting:
-    """Everything that is tuned."""
+    """All settings that are tuned."""
 
     lm: LmWeights = field(default_factory=LmWeights)
     beam_size: int = BEAM_SIZE
     num_rescored: int = NUM_RESCORED
-    """1: without the decoder."""
+    """1 means without the decoder."""
     ctc_weight: float = 0.7
     recombine: bool = True
 
@@ -94,7 +94,7 @@ class Search:
 
 
 def neighbors(setting: Setting, with_lm: bool) -> Iterator[Setting]:
-    """Each weight one step down and up."""
+    """Each weight moved one step down and one step up."""
     steps = {"weight": 0.1, "word_bonus": 0.8, "oov_penalty": 4.0, "prior_weight": 0.1} if with_lm else {}
     for name, step in steps.items():
         low = -20.0 if name == "word_bonus" else 0.0
@@ -107,7 +107,7 @@ def neighbors(setting: Setting, with_lm: bool) -> Iterator[Setting]:
 
 
 def descend(start: Setting, rate: Callable[[Setting], float], rounds: int, with_lm: bool) -> Setting:
-    """Moves to the best neighbor while that is better."""
+    """Moves to the best neighbor as long as that is an improvement."""
     best, lowest = start, rate(start)
     for _ in range(rounds):
         rates = {setting: rate(setting) for setting in neighbors(best, with_lm)}
@@ -120,12 +120,12 @@ def descend(start: Setting, rate: Callable[[Setting], float], rounds: int, with_
 
 
 def ablations(best: Setting, with_lm: bool) -> Iterator[tuple[str, Setting]]:
-    """The setting without each weight, and with beams and lists of other sizes."""
+    """The setting without each of the weights, and with different beam and list sizes."""
     yield "as it is", best
     if with_lm:
         for name in ("word_bonus", "oov_penalty", "prior_weight"):
             yield f"without {name}", replace(best, lm=replace(best.lm, **{name: 0.0}))
-        # The other weights compensate for the prior; these were tuned without it.
+        # The other weights compensate for the prior; these values were tuned without it.
         yield "never a prior", replace(best, lm=LmWeights(0.8, 0.8, 22.0, 0.0))
         yield "without recombination", replace(best, recombine=False)
     for size in (32, 64, 128, 512):

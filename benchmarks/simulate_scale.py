@@ -24,8 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 
 CHUNK_S = 0.64
-NUM_MEASURED = 40  # chunks of each stream
-NUM_FULLEST = 8  # replicas that are simulated of each row
+NUM_MEASURED = 40  # chunks per stream
+NUM_FULLEST = 8  # simulated replicas per row
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Costs:
     sockets_ms: float
     """messages, JSON and event loop, for the messages of a chunk; holds the interpreter lock"""
     locked_ms: float
-    """of recognition, what holds the lock"""
+    """the part of recognition that holds the GIL"""
     proxy_ms: float
     """of Ray's own proxy, for the messages of a chunk"""
 

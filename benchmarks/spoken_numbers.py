@@ -54,7 +54,7 @@ _SAME = (
 
 
 def same(text: str) -> str:
-    """The text without differences of style."""
+    """Normalizes differences of style."""
     text = text.lower()
     for pattern, replacement in _SAME:
         text = re.sub(pattern, replacement, text)
@@ -95,7 +95,7 @@ def packages() -> dict[str, Callable[[str], str]]:
 
 
 def changes(before: str, after: str) -> list[tuple[list[str], list[str]]]:
-    """Words that were changed; titles, which are not numbers, are ignored."""
+    """The words that were changed. Titles are ignored because they are not numbers."""
     old, new = before.split(), after.lower().split()
     return [
         (old[i:j], new[k:n])

@@ -31,7 +31,7 @@ BLOCK = 640  # samples
 
 @dataclass
 class Shown:
-    """A word at its position, since `shown_s` of audio; `stable_s` if it was called stable."""
+    """A word at its position, shown since `shown_s` of audio; `stable_s` if it was called stable."""
 
     word: str
     shown_s: float

@@ -47,7 +47,7 @@ from websockets.asyncio.client import ClientConnection, connect
 SAMPLE_RATE = 16000
 MESSAGE = SAMPLE_RATE // 10  # samples
 MAX_BATCH = 32
-SKIPPED_S = 2.0  # at the start of each stream
+SKIPPED_S = 2.0  # skipped at the start of each stream
 GREEDY = ("--search", "greedy", "--no-second-pass")
 VARIANTS = {
     "batched": ("--max-batch", str(MAX_BATCH), *GREEDY),
@@ -67,9 +67,9 @@ class Step:
     p50_ms: float
     p95_ms: float
     cpu_ms: float
-    """of the server, for a second of one stream's audio, as far as it was answered"""
+    """CPU time of the server per second of a stream's audio, for the audio that was answered"""
     client_load: float
-    """part of its core that the clients took: near 1 they measure themselves"""
+    """share of their core that the clients used; near 1, the clients are the limit"""
 
 
 def messages_of_chunk(chunk: int, chunk_ms: int, more_frames: int) -> int:
@@ -89,7 +89,7 @@ class Client:
     async def run(self, begin: float, seconds: float) -> None:
         self._began, self._ended = begin, begin + seconds + 1.0
         receiving = asyncio.create_task(self._receive())
-        with suppress(asyncio.TimeoutError):  # the server takes no more
+        with suppress(asyncio.TimeoutError):  # the server accepts no more
             await asyncio.wait_for(self._speak(round(10 * seconds)), self._ended - time.monotonic())
         await asyncio.sleep(self._ended - time.monotonic())
         receiving.cancel()
@@ -104,7 +104,7 @@ class Client:
             self._replied.append(time.monotonic())
 
     async def hurry(self) -> None:
-        """Sends forever, one chunk ahead of the replies."""
+        """Sends endlessly, one chunk ahead of the replies."""
         for number in itertools.count():
             await self._websocket.send(self._messages[number % len(self._messages)])
             while 0.1 * number - self.answered_s > self._server.chunk_ms / 1000 + 0.1:
@@ -135,7 +135,9 @@ class Server:
     command: list[str]
     url: str
     answers_all: bool
-    """each message has its reply (vosk-server's protocol); else each chunk has, a frame after its end (sherpa-onnx)"""
+    """whether each message has a reply (vosk-server's protocol); otherwise each chunk has one, a frame after its end
+    (sherpa-onnx)
+    (sherpa-onnx)"""
     chunk_ms: int
 
     @contextmanager
@@ -161,7 +163,7 @@ class Server:
 
 
 def max_sessions() -> int:
-    """Limited by the open files of a process: a session may take three."""
+    """The maximum that the limit of open files allows; a session may need three."""
     return min(100_000, resource.getrlimit(resource.RLIMIT_NOFILE)[1] // 3 - 100)
 
 
@@ -208,7 +210,7 @@ def cpu_s(pid: int) -> float:
 
 
 async def join(stack: AsyncExitStack, server: Server, audio: np.ndarray, num_streams: int) -> list[Client]:
-    """`num_streams` clients, each with another part of the audio."""
+    """Connects `num_streams` clients, each with a different part of the audio."""
     samples = audio if server.answers_all else audio.astype(np.float32) / 32768.0
     messages = [samples[begin : begin + MESSAGE].tobytes() for begin in range(0, len(samples), MESSAGE)]
     clients = []
@@ -252,7 +254,7 @@ async def speak(server: Server, pid: int, audio: np.ndarray, num_streams: int, s
     async with AsyncExitStack() as stack:
         clients = await join(stack, server, audio, num_streams)
         begin, before, own = time.monotonic() + 0.2, cpu_s(pid), time.process_time()
-        # Chunks of different streams end at different times.
+        # The chunks of different streams must end at different times.
         begins = [begin + generator.uniform(0, server.chunk_ms / 1000) for _ in clients]
         await asyncio.gather(*(client.run(at, seconds) for client, at in zip(clients, begins, strict=True)))
         took, own = cpu_s(pid) - before, time.process_time() - own
@@ -302,7 +304,8 @@ def plot(steps: dict[str, list[Step]], limit_ms: float, path: Path) -> None:
 
 
 def compare(variants: list[str], server_core: int | None, audio: np.ndarray, args: argparse.Namespace) -> None:
-    """Prints the CPU time of each at full load. Rounds alternate, so that a busy machine affects all."""
+    """Prints the CPU time of each variant at full load. Rounds alternate, so that a busy machine affects all
+    variants."""
     taken: dict[str, list[float]] = {name: [] for name in variants}
     for _ in range(args.rounds):
         for name in variants:

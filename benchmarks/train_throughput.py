@@ -90,7 +90,7 @@ def training_step(module: Ours, batch: tuple[Tensor, ...], dtype: torch.dtype | 
 
 
 def measure(step: Callable[[], None], steps: int, cuda: bool) -> float:
-    """Seconds a step."""
+    """Seconds per step."""
     clock = time.perf_counter if cuda else time.process_time
     if cuda:
         torch.cuda.synchronize()
@@ -117,7 +117,7 @@ def main() -> None:
     batch = make_batch(args.batch_s or config.data.max_batch_s, args.device)
     cuda = args.device == "cuda"
     torch.manual_seed(0)
-    shape = dataclasses.replace(config.model, condition_layers=())  # PyTorch's encoder has no such thing
+    shape = dataclasses.replace(config.model, condition_layers=())  # PyTorch's encoder does not have these
     sides = [kind(shape).to(args.device).train() for kind in (Ours, Plain)]
     ours, plain = (sum(p.numel() for p in side.parameters()) for side in sides)
     print(f"{args.recipe}: {ours} parameters, plain {plain}; batch of {len(batch[0])} x {batch[0].shape[1]} frames")
@@ -125,7 +125,7 @@ def main() -> None:
         training_step(sides[0], batch, None)()
     for name, dtype in MODES:
         steps = [training_step(side, batch, dtype) for side in sides]
-        for step in steps:  # allocations, lazy initialization
+        for step in steps:  # excludes allocations and lazy initialization
             step()
         times: list[list[float]] = [[], []]
         for _ in range(args.rounds):

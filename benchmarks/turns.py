@@ -104,7 +104,7 @@ class Clock:
         return time.monotonic() - self._begin
 
     async def blocks(self, samples: np.ndarray, rate: int, end_s: float = np.inf) -> AsyncIterator[bytes]:
-        """Yields the audio in blocks, each after its last sample was spoken; none that begins after `end_s`."""
+        """Yields the audio in blocks, each after its last sample was spoken. No block begins after `end_s`."""
         block = round(BLOCK_S * rate)
         for begin in range(0, len(samples), block):
             if begin / rate >= end_s:
@@ -166,14 +166,14 @@ async def by_realtime(url: str, turn: Turn, wait_s: float, commits: bool) -> Tim
             await server.send('{"type": "input_audio_buffer.commit"}')
             await committed.wait()
         else:
-            await asyncio.sleep(1.0)  # for the last final
+            await asyncio.sleep(1.0)  # wait for the last final
         await server.close()
         await receiving
     return timed
 
 
 async def at_once(clients: Sequence[Callable[[float], Awaitable[Timed]]], num: int) -> list[Timed]:
-    """The clients, `num` at a time; each begins at random, so that their chunks do not end together."""
+    """Runs the clients, `num` at a time. Each starts at a random time, so that their chunks do not end together."""
     free = asyncio.Semaphore(num)
     chance = random.Random(0)
 

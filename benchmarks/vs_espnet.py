@@ -47,7 +47,7 @@ SETTINGS = (
 """The size of the ablations, over the recipe `tiny`."""
 CHUNK, LEFT_CONTEXT = 16, 64
 BLOCK, HOP, LOOK_AHEAD = 20, 8, 8
-"""Encoder frames of ESPnet's blocks, half of its recipes': a frame waits for up to 8 of its block and 8 more."""
+"""Encoder frames of ESPnet's blocks, half of its recipes'. A frame waits for up to 8 frames of its block and 8 more."""
 ESPNET_FF_DIM = 448
 """Makes the number of parameters similar: its subsampling has more."""
 
@@ -74,7 +74,7 @@ class Ours:
 class Espnet:
     """ESPnet's network, losses, SpecAugment and normalization, by its Python interface."""
 
-    augment = None  # its own, in the network
+    augment = None  # the network has its own
 
     def __init__(self, config: Config, tokenizer: Tokenizer, mean: Tensor, std: Tensor) -> None:
         import numpy as np
@@ -127,7 +127,7 @@ class Espnet:
             sym_blank=tokenizer.tokens[BLANK_ID],
             sym_sos=tokenizer.tokens[SOS_EOS_ID],
             sym_eos=tokenizer.tokens[SOS_EOS_ID],
-        ).float()  # NumPy made the statistics double
+        ).float()  # NumPy computes the statistics in float64
 
     def loss(self, batch: Batch, step: int) -> Tensor:
         with torch.autocast("cpu", torch.bfloat16, enabled=self.precision == "bf16"):
@@ -140,7 +140,7 @@ class Espnet:
 
 
 def all_batches(config: Config, tokenizer: Tokenizer, parts: Any, augment: Any) -> Iterator[Batch]:
-    """Batches of epoch after epoch, with this project's augmentation if it is given."""
+    """Batches of all epochs, with this project's augmentation if it is given."""
     dataset = SpeechDataset(tokenizer, augment)
     for epoch in itertools.count():
         yield from batches(BatchSampler(parts, config.data, config.train.seed, Position(epoch)), dataset, 0)
@@ -269,7 +269,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run_both(arguments: Sequence[str], jobs: int) -> list[dict[str, Any]]:
-    """Each system in a process of its own."""
+    """Runs each system in a separate process."""
     rows: list[dict[str, Any]] = []
     for names in [SYSTEMS] if jobs == 2 else [(name,) for name in SYSTEMS]:
         commands = [[sys.executable, __file__, *arguments, "--json", "--only", name] for name in names]
@@ -278,7 +278,7 @@ def run_both(arguments: Sequence[str], jobs: int) -> list[dict[str, Any]]:
             output = process.communicate()[0]
             if process.returncode:
                 raise ValueError(f"{name} ended with status {process.returncode}")
-            rows += json.loads(output.splitlines()[-1])  # before it, what ESPnet prints
+            rows += json.loads(output.splitlines()[-1])  # ESPnet prints other lines before it
     return rows
 
 

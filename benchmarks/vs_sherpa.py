@@ -40,7 +40,7 @@ def model_file(args: argparse.Namespace) -> str:
 
 
 def our_streams(args: argparse.Namespace, endpoints: bool) -> Callable[[], tuple[Feed, Callable[[], str]]]:
-    """Returns a function that makes streams: each takes samples, and at the end returns its whole text."""
+    """Returns a function that makes streams. A stream takes samples and returns its whole text at the end."""
     from asr import Recognizer
     from asr.streaming import Final, Partial
 
@@ -71,7 +71,7 @@ def our_streams(args: argparse.Namespace, endpoints: bool) -> Callable[[], tuple
             return num_steps > before, text[0]
 
         def finish() -> str:
-            return text[0]  # of whole chunks, like theirs, which do not decode a ragged end
+            return text[0]  # of whole chunks, because sherpa-onnx does not decode an incomplete one
 
         return feed, finish
 
@@ -83,7 +83,7 @@ def their_file(args: argparse.Namespace) -> Path:
 
 
 def theirs(args: argparse.Namespace, endpoints: bool = False) -> Any:
-    """Their recognizer."""
+    """The recognizer of sherpa-onnx."""
     import sherpa_onnx
 
     return sherpa_onnx.OnlineRecognizer.from_zipformer2_ctc(
@@ -118,7 +118,7 @@ def their_streams(args: argparse.Namespace, endpoints: bool) -> Callable[[], tup
             stream.input_finished()
             while recognizer.is_ready(stream):
                 recognizer.decode_stream(stream)
-            return " ".join(recognizer.get_result(stream).split())  # two boundaries in a row are two spaces there
+            return " ".join(recognizer.get_result(stream).split())  # sherpa-onnx writes two spaces for two boundaries
 
         return feed, finish
 
@@ -126,7 +126,7 @@ def their_streams(args: argparse.Namespace, endpoints: bool) -> Callable[[], tup
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
-    """CPU time, latency and memory of one of them, in this process."""
+    """CPU time, latency and memory of one of the two, in this process."""
     import soundfile
 
     from asr.streaming.terminal.cli import SAMPLE
@@ -135,7 +135,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     audio = np.resize(audio, int(args.seconds * 16000))
     make = (our_streams if args.run == RUNNERS[0] else their_streams)(args, endpoints=True)
     feed, _ = make()
-    for begin in range(0, 10 * 16000, BLOCK):  # allocations of the first steps are not counted
+    for begin in range(0, 10 * 16000, BLOCK):  # excludes the allocations of the first steps
         feed(audio[begin % len(audio) :][:BLOCK])
     feed, _ = make()
     latencies = []
@@ -152,7 +152,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def parts(args: argparse.Namespace) -> dict[str, float]:
-    """CPU milliseconds per chunk: parts of asr-stream, their features, their graph in our runtime."""
+    """CPU milliseconds per chunk: the parts of asr-stream; and sherpa-onnx's features and graph in our runtime."""
     import onnxruntime
 
     from asr._core import CtcGreedySearch, Fbank
@@ -224,7 +224,7 @@ def texts(args: argparse.Namespace) -> list[str]:
 
 
 def padded(samples: np.ndarray, chunk_ms: int) -> np.ndarray:
-    """Adds silence until sherpa-onnx decodes the end: it waits for one feature frame more than a chunk."""
+    """Adds silence until sherpa-onnx decodes the end: it needs one feature frame more than a chunk."""
     from asr.features import num_frames
 
     shift = chunk_ms // 10

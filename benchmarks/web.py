@@ -44,7 +44,7 @@ def python(model: Path, audio: list[np.ndarray]) -> dict[str, Any]:
 
 
 def node(model: Path, audio: list[np.ndarray]) -> dict[str, Any]:
-    """The same of the npm package."""
+    """The same for the npm package."""
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder) / f"{index}.wav" for index in range(len(audio))]
         for file, samples in zip(files, audio, strict=True):

@@ -37,15 +37,15 @@ from asr.runtime.search import Word, output_symbols, words
 
 VOICES = ("kal_diphone", "ked_diphone")
 MIN_PAUSE_S, MAX_MISS_S = 0.2, 0.4
-SHARE = 0.35  # of the way from quiet to loud, in dB: where sound begins
+SHARE = 0.35  # threshold between quiet and loud, in dB, at which sound begins
 
 Times = list[tuple[str, float, float]]
 Differences = dict[tuple[str, str], list[float]]
-"""By truth and edge, in ms."""
+"""Differences in ms, by reference and edge."""
 
 
 def aligned_times(aligner: OnnxModel, samples: np.ndarray, text: str) -> tuple[Times, Times]:
-    """Forced alignment of `text`: its words as in recognition, and from first to last token."""
+    """Forced alignment of `text`: words made as in recognition, and words from first to last token."""
     aligned = align_tokens(encode_whole(aligner, samples).log_probs, spell(text, output_symbols(aligner.tokens)))
     as_words = [(word.word, word.start_s, word.end_s) for word in words(aligned, aligner.tokens)]
     places = word_tokens(aligned.tokens, aligner.tokens)
@@ -57,7 +57,7 @@ def aligned_times(aligner: OnnxModel, samples: np.ndarray, text: str) -> tuple[T
 
 
 def pauses(samples: np.ndarray) -> list[tuple[float, float]]:
-    """Begin and end, in s, of parts of `samples` (16 kHz) that are quiet for at least MIN_PAUSE_S."""
+    """Begin and end in seconds of the parts of `samples` (16 kHz) that are quiet for at least MIN_PAUSE_S."""
 
     frames = samples[: len(samples) // 160 * 160].reshape(-1, 160)
     level = np.convolve(10 * np.log10((frames**2).mean(1) + 1e-9), np.ones(3) / 3, "same")
@@ -68,7 +68,7 @@ def pauses(samples: np.ndarray) -> list[tuple[float, float]]:
 
 
 def next_to_pauses(found: list[Word], samples: np.ndarray, into: Differences) -> None:
-    """Compares words with the edges of the pauses between them."""
+    """Compares words with the edges of the pauses next to them."""
     for begin, end in pauses(samples):
         before = [w.end_s - begin for w in found if (w.start_s + w.end_s) / 2 < begin]
         after = [w.start_s - end for w in found if (w.start_s + w.end_s) / 2 > end]
@@ -83,7 +83,7 @@ def compare(found: list[Word], truth: Times, name: str, into: Differences) -> No
 
 
 def festival(texts: Iterable[str], voice: str) -> list[tuple[np.ndarray, Times]]:
-    """`texts` spoken: samples of 16 kHz, and its words with their times."""
+    """Synthesizes `texts`: 16 kHz samples, and the words with their times."""
     with tempfile.TemporaryDirectory() as folder:
         lines = [f"(voice_{voice})"]
         for number, text in enumerate(texts):

@@ -36,7 +36,7 @@ COMMANDS = {
     "noise": "python benchmarks/noise.py data/dev.jsonl.gz --noise data/noise --rir data/rir --num-utterances 141 "
     "--quieter-db 30 --snr-db 20,10,0 --json > OUT",
 }
-"""The command that writes each file of docs/measured, here OUT."""
+"""The command that writes each file of docs/measured, which is OUT here."""
 
 
 def join(data: Path, output: Path, seconds: float = 300.0) -> None:
@@ -59,12 +59,12 @@ def measured(name: str) -> Any:
 
 
 def numbers() -> dict[str, str]:
-    """The text of each number that a page may have, by its name."""
+    """The text of each number that a page may use, by name."""
     return dict([*word_errors(), *delays(), *sizes()])
 
 
 def word_errors() -> Iterator[tuple[str, str]]:
-    """In %: finals (`dev`), finals of one pass, last partials; by search and chunk size."""
+    """Word errors in %: finals (`dev`), finals of one pass, last partials; by search and chunk size."""
     for name in SETS:
         one_pass, finals = measured(f"live_{name}")
         yield name, percent(finals["final_wer"])
@@ -84,7 +84,7 @@ def word_errors() -> Iterator[tuple[str, str]]:
 
 
 def delays() -> Iterator[tuple[str, str]]:
-    """The sample's and read speech's: 95th percentiles in ms, CPU ms for a second of audio, peak memory in MB."""
+    """For the sample and for read speech: 95th percentiles in ms, CPU ms per second of audio, peak memory in MB."""
     for name in ("sample", "dev"):
         row = measured(f"latency_{name}")
         for kind in row.keys() & {"partial_ms", "final_ms"}:
@@ -94,7 +94,7 @@ def delays() -> Iterator[tuple[str, str]]:
 
 
 def sizes() -> Iterator[tuple[str, str]]:
-    """Files in MB, parameters in millions."""
+    """File sizes in MB, parameters in millions."""
     import onnx
 
     from asr.training.checkpoint import load_pretrained

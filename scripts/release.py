@@ -34,7 +34,7 @@ VERSIONS = {
 
 
 def run(*command: object, **options: object) -> str:
-    """Standard output of a command, which must succeed."""
+    """Returns the standard output of a command, which must succeed."""
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, **options)  # type: ignore[call-overload]
     if done.returncode:
         raise RuntimeError(f"{shlex.join(map(str, command))}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
@@ -68,7 +68,7 @@ def wrong_commit(root: Path, *, rehearsal: bool) -> Iterator[str]:
 
 
 def environment(package: object, folder: Path, *, python: str = sys.executable) -> Path:
-    """The programs of an environment with nothing but the package and what it needs, installed without a compiler."""
+    """The programs of an environment with only the package and its dependencies, installed without a compiler."""
     run(python, "-m", "venv", "--without-pip", folder)
     programs = folder / "bin"
     pip = (sys.executable, "-m", "pip", "--python", programs / "python")
@@ -103,7 +103,7 @@ def caption_npm(package: Path, folder: Path) -> str:
 
 
 def caption_c(archive: Path, folder: Path) -> str:
-    """By the example of the archive, with its models and PyPI's ONNX Runtime."""
+    """Captions with the example of the archive, its models and PyPI's ONNX Runtime."""
     run("tar", "xf", archive, "-C", folder)
     (share,) = folder.glob("*/share/asr_stream")
     (pkgconfig,) = folder.glob("*/lib*/**/pkgconfig")
@@ -142,12 +142,12 @@ def wrong_files(dist: Path, version: str) -> Iterator[str]:
 
 
 def make_again(folder: Path, *arguments: str) -> None:
-    """`make` in a copy of the checkout's files, with the same tools, as if it were the same commit."""
+    """Runs `make` in a copy of the checkout's files, with the same tools, as if it were the same commit."""
     for name in run("git", "-C", ROOT, "ls-files").splitlines():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
     epoch = run("git", "-C", ROOT, "log", "-1", "--format=%ct").strip()
-    # Relative to the folder, a cache of compiled objects knows the same sources.
+    # With paths relative to the folder, ccache recognizes the same sources.
     run("make", "-C", folder, *arguments, env=os.environ | {"SOURCE_DATE_EPOCH": epoch, "CCACHE_BASEDIR": str(folder)})
 
 

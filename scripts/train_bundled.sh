@@ -1,5 +1,5 @@
 #!/bin/bash
-# Trains the bundled encoder from scratch in the best known way: asr/recipes/RECORDS.md has the effect of each step.
+# Trains the bundled encoder from scratch with the best known steps. asr/recipes/RECORDS.md has the effect of each.
 #
 #   scripts/train_bundled.sh DATA OUT [key=value ...]
 #
@@ -8,8 +8,8 @@
 # OUT   data sets and runs; the same command continues where it stopped
 # key=value: for each training, such as train.max_steps=2 for a trial
 #
-# One CPU core takes some 12 hours for 28 hours of speech. The bundled weights were trained in more steps; steps that
-# later steps made unnecessary are left out here.
+# One CPU core takes about 12 hours for 28 hours of speech. The bundled weights were trained in more steps; steps that
+# later ones made unnecessary are omitted here.
 set -euo pipefail
 data=$(realpath "$1") out=$(realpath -m "$2")
 shift 2
@@ -25,7 +25,7 @@ prepared noisy || asr prepare manifest "$data/train.tsv" --out "$sets" --name no
   --noise "$data/noise" --noisy-copies 1 --margins 0.2,1.5 --telephone 0.15
 prepared noise_alone || asr prepare noise "$data/noise" --out "$sets" --name noise_alone --hours 0.7
 
-# train NAME START DATA SETTINGS...: a run, unless it is complete; START: its initial weights, or nothing
+# train NAME START DATA SETTINGS...: trains a run unless it is complete. START: its initial weights, or "".
 train() {
   local name=$1 start=$2 sources=$3
   shift 3
@@ -40,13 +40,13 @@ train() {
 }
 
 clean=$sets/speeds.jsonl.gz noisy=$sets/noisy.jsonl.gz silent=$sets/noise_alone.jsonl.gz
-# 1. Letters and phones together, by CTC. 2. The denominator of the phones. Both runs see about 140 hours of audio.
+# 1. Letters and phones together, with CTC. 2. The denominator of the phones. Both runs see about 140 hours of audio.
 train ctc "" "$noisy,$clean*0.33" optim.lr=1e-3 loss.phone_weight=0.6 data.curriculum_epochs=1 train.max_steps=10000
 train discriminative runs/ctc "$noisy,$silent" optim.lr=8e-4 optim.warmup_steps=100 data.curriculum_epochs=0 \
   loss.phone_weight=0.8 loss.denominator_weight=0.4 train.max_steps=10000
 asr average runs/ctc*0.4 runs/discriminative*0.6 -o first.safetensors
 
-# 3. Confident transcripts of recordings without texts are used as their texts.
+# 3. Confident transcripts of recordings without texts become training texts.
 if [ -d "$data/unlabeled" ] && ! [ -f labeled.done ]; then
   asr export first.safetensors -o first.onnx --int8 --language en
   asr transcribe "$data/unlabeled" --model first.onnx --lm bundled --text plain --out texts
@@ -64,7 +64,7 @@ train last first.safetensors "$more" optim.lr=5e-4 optim.warmup_steps=100 data.c
   loss.phone_weight=0.8 loss.denominator_weight=0.4 train.seed=2 train.max_steps=6000
 asr average runs/last first.safetensors -o tiny.safetensors
 
-# 4. Ten minutes on a GPU, where there is one, see as many hours of audio as all of the above.
+# 4. If there is a GPU, ten minutes on it see as many hours of audio as all steps above.
 if python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' && ! [ -f gpu.safetensors ]; then
   asr train-gpu "$data/train.tsv" --minutes 10 --noise "$data/noise" --lexicon "$data/lexicon.txt" \
     --init tiny.safetensors --valid "$data/dev.tsv" -o gpu.safetensors

@@ -99,7 +99,7 @@ typedef enum asr_status {
   ASR_NOT_INITIALIZED = 9      /* an options struct without _init, or from a newer header */
 } asr_status;
 
-/* The meaning of a status, in a few words; never NULL. */
+/* The meaning of a status in a few words; never NULL. */
 ASR_API const char *asr_status_text(asr_status status);
 
 /* "0.1.0" */
@@ -181,7 +181,7 @@ ASR_API void asr_model_free(asr_model *model);
  * and the file's other metadata entries. */
 ASR_API const char *asr_model_property(const asr_model *model, const char *name);
 
-/* The name of the model's property with this index, from 0, in alphabetical order; NULL after the last one. */
+/* The name of the property with this index, from 0, in alphabetical order; NULL after the last one. */
 ASR_API const char *asr_model_property_name(const asr_model *model, size_t index);
 
 /* A new stream, with the state of one source of audio, at a rate in [1000, 768000] Hz; other rates than 16000 are
@@ -190,9 +190,8 @@ ASR_API asr_status asr_stream_new(const asr_model *model, int32_t sample_rate, c
                                   const asr_assets *assets, asr_stream **stream, char *error, size_t error_size);
 ASR_API void asr_stream_free(asr_stream *stream);
 
-/* Continues with num_samples samples: f32 in [-1, 1], i16 in [-32768, 32767]. Samples that are not finite count as
- * silence; an ERROR event reports them, once until the next gap, end of an utterance by the app, or change of options.
- */
+/* Adds num_samples samples: f32 in [-1, 1], i16 in [-32768, 32767]. Samples that are not finite count as silence. An
+ * ERROR event reports them once, until the next gap, asr_stream_end_utterance or asr_stream_change. */
 ASR_API asr_status asr_stream_accept_f32(asr_stream *stream, const float *samples, size_t num_samples);
 ASR_API asr_status asr_stream_accept_i16(asr_stream *stream, const int16_t *samples, size_t num_samples);
 
@@ -214,11 +213,11 @@ ASR_API asr_status asr_stream_finish(asr_stream *stream);
  * uses the stream. */
 ASR_API int64_t asr_stream_sample_offset(asr_stream *stream);
 
-/* A sentence about what makes most words wrong, or about a skipped line of the stream's lists, also of those it was
- * changed to. index: from 0; NULL after the last one. Valid until the stream's next call. */
+/* A sentence about a problem that makes most words wrong, or about a skipped line of the stream's lists, including
+ * those set by asr_stream_change. index: from 0; NULL after the last one. Valid until the stream's next call. */
 ASR_API const char *asr_stream_warning(const asr_stream *stream, size_t index);
 
-/* Why the stream's last call failed, "" if it did not. Valid until its next call. */
+/* The reason why the stream's last call failed, "" if it succeeded. Valid until the next call. */
 ASR_API const char *asr_stream_error(const asr_stream *stream);
 
 typedef enum asr_event_type { ASR_PARTIAL = 0, ASR_FINAL = 1, ASR_GAP = 2, ASR_ERROR = 3 } asr_event_type;
@@ -256,7 +255,8 @@ typedef struct asr_event {
   size_t num_taken_back; /* FINAL: this many earlier FINALs not yet taken back are taken back ("scratch that") */
 } asr_event;
 
-/* The oldest event not yet taken, or NULL. Valid until the next call of this function with this stream, or its end. */
+/* The oldest event not returned yet, or NULL. Valid until the next call of this function with this stream, or its end.
+ */
 ASR_API const asr_event *asr_stream_next_event(asr_stream *stream);
 
 #ifdef __cplusplus
