@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # Thread synchronization costs more than it saves in small matrix products. Must be set before PyTorch is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# In a background job of a shell the tests would ignore SIGINT, and under nohup SIGHUP; child processes would inherit
+# In a background job of a shell, the tests would ignore SIGINT, and under nohup SIGHUP; child processes would inherit
 # this.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
@@ -40,7 +40,7 @@ SLOW_FIXTURES = {
     *("exported", "exported_int8", "library", "phone_model", "prefix", "tiny_onnx", "tones", "traced"),
     "virtual_microphone",
 }
-"""These fixtures export, compile or prepare data: `make check` skips the tests that use them."""
+"""Fixtures that export, compile or prepare data. `make check` skips the tests that use them."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -59,14 +59,14 @@ def restore_signals() -> Iterator[None]:
 
 
 def shared_folder(factory: pytest.TempPathFactory) -> Path:
-    """A folder that all pytest-xdist processes of this run share; writers must hold a lock."""
+    """A folder that all pytest-xdist processes of this run share. Writers must hold a lock."""
     folder = factory.getbasetemp()
     return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
 
 
 @pytest.fixture(scope="session")
 def tiny_model(conversation: np.ndarray) -> AsrModel:
-    """A small random network. It writes blanks in silence and many different words over `conversation`."""
+    """A small random network. It outputs blanks in silence, and many different words over `conversation`."""
     import torch
     import torch.nn.functional as F
 
@@ -111,7 +111,7 @@ def tiny_model(conversation: np.ndarray) -> AsrModel:
 
 @pytest.fixture(scope="session")
 def tiny_onnx(tmp_path_factory: pytest.TempPathFactory, tiny_model: AsrModel) -> Path:
-    """`tiny_model`, exported: once for all processes of pytest-xdist, whose folders lie in one of the run's."""
+    """`tiny_model` as exported file, made once for all pytest-xdist processes."""
     path = shared_folder(tmp_path_factory) / "tiny.onnx"
     with FileLock(path.with_suffix(".lock")):
         if not path.exists():
@@ -121,7 +121,7 @@ def tiny_onnx(tmp_path_factory: pytest.TempPathFactory, tiny_model: AsrModel) ->
 
 @pytest.fixture(scope="session")
 def file_with_defaults(tiny_onnx: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same with a chunk of 320 ms and a left context of 640 ms as its own defaults."""
+    """The same model with defaults of its own: a chunk of 320 ms and a left context of 640 ms."""
     import onnx
 
     proto = onnx.load(tiny_onnx)
@@ -134,7 +134,7 @@ def file_with_defaults(tiny_onnx: Path, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture(scope="session")
 def phone_model(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A random model that writes phones, and a language model that pronounces its words in them."""
+    """A random model with phones, and a language model that pronounces its words with them."""
     from support.phones import write_phone_model
 
     folder = shared_folder(tmp_path_factory) / "phones"
@@ -180,7 +180,7 @@ def onnx(tiny_onnx: Path) -> OnnxModel:
 
 @pytest.fixture(scope="session")
 def recognizer(onnx: OnnxModel) -> Recognizer:
-    """With everything else as it is by default."""
+    """A recognizer with the tiny model and otherwise default settings."""
     from asr import Recognizer
 
     return Recognizer(onnx)
@@ -208,7 +208,8 @@ def sample() -> np.ndarray:
 def conversation() -> np.ndarray:
     """Three utterances with pauses of 1.5 s, about 14 s: (num_samples,) float32, 16 kHz.
 
-    Its recording is the tests' own, not the bundled one: `tiny_model` is fitted to it, and tests count what it writes.
+    The recording is the tests' own, not the bundled one, because `tiny_model` is fitted to it and tests count its
+    words.
     """
     import soundfile
 
@@ -235,7 +236,7 @@ def tones(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture
 def arguments(tones: tuple[Path, Path], tmp_path: Path) -> list[str]:
-    """`asr train` on them, into `tmp_path / "run"`."""
+    """Arguments of `asr train` for these sets, with the run in `tmp_path / "run"`."""
     from support.tones import RECIPE
 
     recipe = tmp_path / "recipe.yaml"
@@ -258,7 +259,7 @@ def nothing_printed(capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def library() -> Any:
-    """libasr_stream, as Python calls it."""
+    """libasr_stream through ctypes."""
     from support.benchmark_module import load_benchmark
     from support.c_build import build
 
@@ -267,7 +268,7 @@ def library() -> Any:
 
 @pytest.fixture(scope="session")
 def captions(sample: np.ndarray) -> str:
-    """What the examples of the C library and of its bindings print of the bundled recording."""
+    """The expected output of the C examples and the bindings' examples for the bundled recording."""
     from asr import Recognizer
     from asr.streaming import Final
 
@@ -281,7 +282,7 @@ def captions(sample: np.ndarray) -> str:
 
 @pytest.fixture(scope="session")
 def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The archive of `make dist-c`, unpacked where it was not built: all that a stranger has of the C library."""
+    """The archive of `make dist-c`, unpacked outside the build folder, as a user gets it."""
     from support.c_build import unpack_archive
 
     folder = shared_folder(tmp_path_factory) / "prefix"

@@ -43,7 +43,7 @@ def checks_types(node: ast.AST) -> bool:
 
 
 def imports(path: Path, *, for_types: bool = True) -> set[str]:
-    """Every module that a file imports, wherever in the file; `for_types`: those for annotations alone too."""
+    """Every module that a file imports, anywhere in the file. for_types: include imports for annotations only."""
     found: set[str] = set()
 
     def visit(node: ast.AST) -> None:
@@ -80,7 +80,7 @@ def test_packages_depend_in_one_direction(package: str) -> None:
 
 
 def test_no_circles_of_imports() -> None:
-    """Not even by an import inside a function, except for the names that a package imports on demand."""
+    """Also counts imports inside functions, except for names that a package imports on demand."""
     known = modules()
     offered = {name for name, path in known.items() if path.name == "__init__.py"}
     graph = {name: imports(path, for_types=False) & known.keys() - {name} for name, path in known.items()}

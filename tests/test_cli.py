@@ -1,4 +1,4 @@
-"""`asr`: what it says when a command cannot run."""
+"""`asr`: its message when a command cannot run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The docs, the help and the messages name only what exists: options, commands, settings, files, pages, headings."""
+"""The docs, the help and the messages name only existing options, commands, settings, files, pages and headings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Audio files of every sort: read to their end, nothing lost without a word, and no noise on the terminal."""
+"""Audio files of every sort: read to their end, every loss is reported, and no output on the terminal."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FORMATS: dict[str, dict[str, str]] = {
 
 
 def read(source: Any, **options: Any) -> tuple[np.ndarray, str]:
-    """What is read, (num_samples,) float32, and what is said at its end."""
+    """The audio that is read, (num_samples,) float32, and the error at its end."""
     blocks, trouble = [np.zeros(0, np.float32)], ""
     try:
         for samples, _ in read_blocks(source, **options):
@@ -48,7 +48,7 @@ def encode(samples: np.ndarray, suffix: str) -> bytes:
 
 
 def ffmpeg(folder: Path, sample: np.ndarray, name: str, *options: str) -> Path:
-    """The recording as ffmpeg writes it to a pipe, or, where a format needs it, to a file."""
+    """The recording as written by ffmpeg to a pipe or, if a format requires it, to a file."""
     soundfile.write(folder / "source.wav", sample, 16000)
     command = ["ffmpeg", "-v", "error", "-i", str(folder / "source.wav"), *options]
     if "-f" in options:
@@ -191,7 +191,7 @@ def test_reads_at_most_max_s_whatever_the_header(sample: np.ndarray, tmp_path: P
 def test_recordings_one_after_the_other_are_bounded_together(sample: np.ndarray, tmp_path: Path) -> None:
     path, one = tmp_path / "a.ogg", encode(sample[:32000], "ogg")
     path.write_bytes(one + one)
-    samples, trouble = read(path, max_s=3.0)  # the second one states its length, so none of it is read
+    samples, trouble = read(path, max_s=3.0)  # the header of the second one exceeds the limit, so none of it is read
     assert len(samples) == 32000 and trouble == f"{path} lasts 4 s; the maximum is 3 s"
     samples, trouble = read(path, max_s=4.5)
     assert len(samples) == 64000 and trouble == ""

@@ -1,6 +1,6 @@
 """The microphone, end to end: PulseAudio plays, PortAudio captures, the recognizer reads.
 
-Whatever uses PortAudio runs in a process of its own, whose default microphone is the virtual one.
+Code that uses PortAudio runs in a separate process, whose default microphone is the virtual one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "microphone.py"
 
 
 def run(virtual_microphone: VirtualMicrophone, code: str, *arguments: str) -> str:
-    """Runs Python `code` where the virtual microphone is the default; returns what it prints."""
+    """Runs Python `code` with the virtual microphone as the default; returns its output."""
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], env=virtual_microphone.env, capture_output=True, timeout=120
     )
@@ -47,7 +47,7 @@ def run(virtual_microphone: VirtualMicrophone, code: str, *arguments: str) -> st
 def test_not_a_sample_is_lost_or_changed(
     virtual_microphone: VirtualMicrophone, tmp_path: Path, ways: tuple[str, ...], seconds: int
 ) -> None:
-    """Also while a thread holds the interpreter lock for half a second at a time: capture does not need it."""
+    """Even while a thread holds the GIL for half a second at a time, because capture does not need it."""
     audio = counting(seconds * 16000)
     recording = record(virtual_microphone, tmp_path, audio, *ways)
     assert recording.reports == [] and recording.sample_rate == 16000
@@ -74,7 +74,7 @@ with Microphone() as microphone:
 
 
 def test_a_device_that_does_not_start_is_closed() -> None:
-    """Otherwise the device is still in use when it is tried with another rate."""
+    """Otherwise the device would still be in use when another rate is tried."""
     calls: list[str] = []
 
     class Broken:
@@ -95,7 +95,7 @@ def test_a_device_that_does_not_start_is_closed() -> None:
 
 
 class Clock:
-    """A fake time module: time passes only by sleeping."""
+    """A fake time module, in which only sleeping advances the time."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -116,7 +116,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def opened(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> tuple[Microphone, Any]:
-    """A microphone, and its fake device, which gives no audio on its own."""
+    """A microphone, and its fake device, which delivers no audio by itself."""
     monkeypatch.setattr(Microphone, "_reopen", lambda self: None)
     device: Any = SimpleNamespace(
         ring=RingBuffer(16000),
@@ -146,7 +146,7 @@ def test_stopped_device_is_noticed_despite_a_busy_reader(clock: Clock, opened: t
 
 
 def test_overflows_are_counted_and_reported_at_intervals(clock: Clock, opened: tuple[Microphone, Any]) -> None:
-    """The last ones when the microphone is closed."""
+    """The last overflows are reported when the microphone is closed."""
     microphone, device = opened
     reports = []
     for second in range(31):
@@ -256,7 +256,7 @@ def test_the_example_prints_what_it_recognizes(
             process.send_signal(signal.SIGINT)
             assert " final " in process.stdout.read().splitlines()[-1]
         except BaseException:
-            process.kill()  # otherwise the end of the block would wait for it
+            process.kill()  # otherwise leaving the block would wait for it
             raise
     assert process.returncode == 0
 

@@ -1,6 +1,6 @@
 """The microphone at a sound card, which takes one sample rate only, waits for nobody and can be pulled out.
 
-The virtual card's samples count, in the second channel with negative numbers: whatever is lost shows.
+The samples of the virtual card count up, in the second channel with negative numbers, so every loss is visible.
 """
 
 from __future__ import annotations

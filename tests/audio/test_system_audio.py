@@ -34,7 +34,7 @@ def server(virtual_microphone: VirtualMicrophone, monkeypatch: pytest.MonkeyPatc
 
 
 def captured(audio: SystemAudio, num_loud: int, num_told: int) -> tuple[np.ndarray, list[str]]:
-    """Samples from the first to the last nonzero one, and the reports, once there are enough samples."""
+    """Once there are enough samples: those from the first to the last nonzero one, and the reports."""
     samples, told = np.zeros(0, np.float32), []
     end = time.monotonic() + 30
     while np.count_nonzero(samples) < num_loud or len(told) < num_told:

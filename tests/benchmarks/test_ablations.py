@@ -49,7 +49,7 @@ def test_every_variant_differs_as_named_from_the_baseline(ablations: ModuleType)
             model = AsrModel(with_vocab(config.model, max(config.tokenizer.vocab_size, 4)))
         sizes[name] = sum(p.numel() for p in model.parameters())
     assert sizes["units-bpe-512"] > sizes["units-bpe-256"] == sizes["cr-ctc"] > sizes["units-bpe-128"]
-    # Equal shapes must mean equal work, otherwise the comparison is not fair.
+    # Equal shapes must mean equal work for a fair comparison.
     for name in ("norm-post", "activation-swiglu", "position-sinusoidal", "position-none"):
         assert sizes[name] == pytest.approx(sizes["cr-ctc"], rel=0.01), name
 
@@ -79,7 +79,7 @@ def test_what_does_not_fit_is_named(ablations: ModuleType, capsys: pytest.Captur
 
 
 def interrupt(at: Path) -> None:
-    """Ctrl-C as soon as there is a checkpoint in `at`."""
+    """Presses Ctrl-C as soon as there is a checkpoint in `at`."""
     deadline = time.monotonic() + 120
     while not checkpoints(at) and time.monotonic() < deadline:
         time.sleep(0.005)
@@ -129,7 +129,7 @@ def test_interrupted_run_goes_on_to_table_and_plot(
     assert 0 < stopped < STEPS
     assert json.loads((out / "results.json").read_text())["results"] == {}
 
-    # The others in this process, where PyTorch is imported already; signals are for the main thread.
+    # The others run in this process, which has already imported PyTorch; only the main thread may set signal handlers.
     monkeypatch.setattr(ablations, "ThreadPoolExecutor", AtOnce)
     monkeypatch.setattr(ablations.Commands, "run", run_here)
 

@@ -18,7 +18,7 @@ from asr.export import adapt
 
 
 def run_here(name: str, *arguments: str) -> str:
-    """Like `run`, in this process, where PyTorch is imported already."""
+    """Like `run`, but in this process, which has already imported PyTorch."""
     output = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(output):
         patch.setattr(sys, "argv", [name, *arguments])

@@ -40,7 +40,7 @@ def test_each_chunk_is_recognized_when_it_is_spoken(
     monkeypatch.setattr(recognizer.onnx, "step", lambda *a: num_chunks.append(len(a[0])) or step(*a))
     found = benchmark.speak(recognizer, audio, 3, ARGS)
     assert found.num_streams == 3 and found.mean_batch >= 1 and found.cpu_ms > 0
-    # 4 s less the phases of the streams, in chunks of 160 ms, and of them those after the first 2 s.
+    # 4 s minus the phases of the streams, in chunks of 160 ms, without those in the first 2 s.
     assert 3 * 23 <= sum(num_chunks) <= 3 * 25
     assert len(found.delays_ms) == sum(num_chunks) - 3 * 12 and (found.delays_ms > 0).all()
 

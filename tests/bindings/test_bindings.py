@@ -25,14 +25,14 @@ from asr.streaming.events import Event, Final, Partial
 from asr.streaming.terminal.cli import SAMPLE
 
 FOLDER, HERE = ROOT / "bindings", Path(__file__).parent
-JNA = Path("/usr/share/java/jna.jar")  # of Debian's package libjna-java
+JNA = Path("/usr/share/java/jna.jar")  # from Debian's package libjna-java
 MODELS = [str(bundled_model()), str(BUNDLED), str(bundled_punctuation()), str(bundled_neural_lm())]
 FLAGS = re.DOTALL | re.MULTILINE
 LANGUAGES = ("rust", "go", "java")
 
 
 class Programs:
-    """The example and the dump of a language, as commands, built against the installed C library."""
+    """The example and the dump program of a language, as commands built against the installed C library."""
 
     def __init__(self, language: str, folder: Path, prefix: Path) -> None:
         self.language = language
@@ -41,7 +41,7 @@ class Programs:
         onnxruntime = str(load_benchmark("c_library").onnxruntime_library())
         self.environment = os.environ | {"PKG_CONFIG_PATH": str(pkgconfig), "ASR_STREAM_ONNXRUNTIME": onnxruntime}
         self.environment |= {"GOPROXY": "off", "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false"}
-        self.environment["GOCACHE"] = str(prefix.parent / "go-cache")  # it would remember another prefix
+        self.environment["GOCACHE"] = str(prefix.parent / "go-cache")  # the usual cache could contain another prefix
         build: Callable[[Path], tuple[list[str], list[str]]] = getattr(self, f"_{language}")
         self.example, self.dump = build(folder)
 
@@ -52,7 +52,7 @@ class Programs:
         cargo = ("cargo", "build", "--offline", "--quiet", "--target-dir", str(folder), "--manifest-path")
         self._run(*cargo, str(FOLDER / "rust" / "Cargo.toml"), "--example", "transcribe")
         self._run(*cargo, str(HERE / "rust" / "Cargo.toml"))
-        self.environment["LD_LIBRARY_PATH"] = str(self.library)  # the rpath of a crate does not apply to its users
+        self.environment["LD_LIBRARY_PATH"] = str(self.library)  # the rpath of a crate does not apply to its dependents
         return [str(folder / "debug" / "examples" / "transcribe")], [str(folder / "debug" / "dump")]
 
     def _go(self, folder: Path) -> tuple[list[str], list[str]]:
@@ -225,7 +225,9 @@ def test_java_says_how_the_library_is_found(prefix: Path, tmp_path: Path) -> Non
 
 
 def test_maven_compiles_for_the_stated_version_of_java() -> None:
-    """By properties that every version of its compiler plugin reads; 3.1, of Maven 3.8, does not know "release"."""
+    """By properties that every version of the compiler plugin reads. Version 3.1, used by Maven 3.8, does not know
+    "release".
+    "release"."""
     pom = (FOLDER / "java" / "pom.xml").read_text()
     assert re.findall(r"<maven\.compiler\.(\w+)>(\d+)<", pom) == [("source", "17"), ("target", "17")]
     assert "Java 17 or newer" in " ".join((FOLDER / "java" / "README.md").read_text().split())
@@ -245,7 +247,7 @@ def test_a_binding_stays_thin(language: str) -> None:
 
 
 def test_the_rust_declarations_are_those_of_the_header() -> None:
-    """bindgen's, whatever its layout of lines."""
+    """Compares with bindgen's output, ignoring line layout."""
 
     def without_layout(text: str) -> str:
         return re.sub(r"\s|,(?=\s*[)}])", "", text)

@@ -26,7 +26,7 @@ JNA = "/usr/share/java/jna.jar"
 
 
 class Builder:
-    """Makes a command of a language's program, in a folder of its own."""
+    """Builds the program of a language in its own folder."""
 
     def __init__(self, folder: Path, prefix: Path) -> None:
         pkgconfig = next(prefix.glob("**/pkgconfig"))

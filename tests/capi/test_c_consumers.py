@@ -36,7 +36,7 @@ def environment() -> dict[str, str]:
 def test_cmake_projects_use_it(
     ways: tuple[str, ...], prefix: Path, captions: str, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    """`ways` in one folder, where what is compiled for the first, as a static library, does for the shared one."""
+    """Tests all `ways` in one folder, so that objects compiled for the static library are reused for the shared one."""
     share = prefix / "share" / "asr_stream"
     files = (bundled_model(), SAMPLE, BUNDLED, PUNCTUATION, NEURAL_LM)
     arguments = [str(share / path.name) for path in files]

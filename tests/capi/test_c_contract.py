@@ -30,7 +30,7 @@ SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all -Wall -Wext
 
 
 def structs() -> dict[str, list[str]]:
-    """Members of the header's structs, in their order."""
+    """The members of the header's structs, in order."""
     code = re.sub(r"/\*.*?\*/", "", HEADERS, flags=re.DOTALL)
     found = re.findall(r"typedef struct (\w+) \{(.*?)\}", code, re.DOTALL)
     return {name: re.findall(r"(\w+);", body) for name, body in found}
@@ -119,7 +119,7 @@ def captions(sample: np.ndarray) -> str:
 def test_a_program_that_knows_the_installed_library_alone(
     how: str, prefix: Path, captions: str, sample: np.ndarray, tmp_path: Path
 ) -> None:
-    """Under address (with leaks) and undefined-behavior sanitizers."""
+    """With the address (including leak) and undefined-behavior sanitizers."""
     source = ROOT / "tests" / "capi" / "toy"
     program = tmp_path / "toy"
     if how == "cmake":

@@ -234,7 +234,7 @@ def test_takes_audio_of_any_rate_as_in_python(model: Any, conversation: np.ndarr
 
 
 def test_an_app_of_an_earlier_version_is_served(model: Any, sample: np.ndarray) -> None:
-    """Its struct ends before an option that it cannot know."""
+    """The struct of the earlier version ends before an option that it cannot know."""
     size = c_library._Options.max_utterance_s.offset
     stream = model.stream(max_utterance_s=0.1, struct_size=size)
     assert play(stream, [sample]) == play(model.stream(), [sample])
@@ -470,7 +470,7 @@ def test_text_is_shown_as_python_shows_it(model: Any, library: Any, conversation
 
 
 def test_failing_punctuation_leaves_words_and_warns_once(library: Any, sample: np.ndarray, tmp_path: Path) -> None:
-    """It runs when it is opened, but fails with other words: an index outside its table."""
+    """The network runs when it is opened but fails for other words, because of an index outside its table."""
     proto = onnx_format.load(str(write_punctuation(tmp_path / "commas.onnx")))
     ones = onnx_format.numpy_helper.from_array(np.zeros((3, 1), np.float32), "three")  # units of "so", no more, no less
     proto.graph.initializer.append(ones)

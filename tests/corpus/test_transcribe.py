@@ -186,7 +186,7 @@ def test_killed_worker_costs_one_recording(corpus: Path, tiny_onnx: Path, tmp_pa
 
 
 class Deadly(Task):
-    """Its workers die before they start."""
+    """A task whose workers die before they start."""
 
     def recognizer(self) -> Recognizer:
         os.kill(os.getpid(), signal.SIGKILL)

@@ -26,7 +26,8 @@ from asr.training.checkpoint import Checkpoint, checkpoint_path
 
 @pytest.fixture
 def damaged(tones: tuple[Path, Path], tmp_path: Path) -> Callable[..., Path]:
-    """Makes a copy of the training set whose utterances `damage` has changed, given their rows by duration."""
+    """Makes a copy of the training set with utterances changed by `damage`, which gets their rows sorted by
+    duration."""
 
     def copy(damage: Callable[[list[dict[str, Any]], np.ndarray], None]) -> Path:
         folder = tmp_path / "damaged"
@@ -65,7 +66,7 @@ def test_bad_utterances_are_named_and_training_goes_on(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     manifest = damaged(some_of_everything)
-    # The longest utterances of at most two seconds, which are the unreadable ones, are alone in their batches.
+    # The unreadable utterances, which are the longest ones of at most two seconds, are alone in their batches.
     sizes = ["data.max_batch_s=3", "data.max_utterance_s=2", "data.valid_utterances=1000"]
     steps = ["train.max_steps=100", "train.valid_every=100", "train.log_every=10"]
     assert main([*arguments, f"data.train={manifest}", f"data.valid={manifest}", *sizes, *steps]) == 0
@@ -147,7 +148,7 @@ def test_batches_do_not_depend_on_reader_or_start(tones: tuple[Path, Path]) -> N
     assert plans(tones, steps=(4, 0, 1)) == whole_steps
     shares = [plans(tones, steps=(4, rank, 2)) for rank in range(2)]
     assert [plan for pair in zip(*shares, strict=True) for plan in pair] == whole_steps
-    assert plans(tones, Position(1, 0))[0][1] != everything[0][1]  # another seed of the augmentation
+    assert plans(tones, Position(1, 0))[0][1] != everything[0][1]  # a different augmentation seed
 
 
 def silent_cuts(count: int) -> CutSet:
@@ -163,7 +164,7 @@ def ids_of_epoch(cuts: CutSet, share: float, epoch: int, seed: int = 1) -> list[
 
 @pytest.mark.parametrize("share", [0.3, 0.5])
 def test_a_share_is_drawn_anew_in_each_epoch(share: float) -> None:
-    """Neighbors and the union are as in independent draws, which differ between epochs and between seeds."""
+    """Overlaps between epochs and between seeds must be those of independent draws."""
     count, num_epochs = 3600, 6
     cuts = silent_cuts(count)
     epochs = [set(ids_of_epoch(cuts, share, epoch)) for epoch in range(num_epochs)]
@@ -185,7 +186,7 @@ def test_order_differs_by_epoch_and_by_seed() -> None:
 
 
 def test_a_large_set_is_mixed_before_sorting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A manifest may have one kind of speech after the other; each utterance is read once."""
+    """A manifest may be sorted by kind of speech; each utterance must be read once."""
     monkeypatch.setattr("asr.data.batches.MAX_SORTED", 100)
     cuts = silent_cuts(1000)
     place = {cut.id: index for index, cut in enumerate(cuts)}

@@ -103,7 +103,7 @@ def test_a_piece_has_the_promised_level(sounds: Path, on_top: dict[str, Any], re
 
 @pytest.mark.parametrize("mixed_db", [-6.0, 6.0])
 def test_what_is_on_top_has_the_promised_share(sounds: Path, mixed_db: float) -> None:
-    """A tone, whose power is at one frequency, and the same for a recording that is ten times as loud."""
+    """A tone, whose power is at one frequency; also with a recording that is ten times as loud."""
     tone = np.sin(2 * np.pi * 1000 * np.arange(64000) / SAMPLE_RATE)[None].astype(np.float32)
     for mixed in (None, str(sounds / "hiss.wav")):
         for volume in (0.05, 0.5):

@@ -121,7 +121,7 @@ def test_the_table_adds_up(data: Path, tiny_onnx: Path, tmp_path: Path) -> None:
 
 
 class ClockedEngine:
-    """Recognizes nothing and takes a second for each file."""
+    """Recognizes nothing, and takes a second for each file."""
 
     tokens, phones, batched, rescore_ctc_weight = ("<blk>", "<unk>", "<sos/eos>", "▁", *ascii_uppercase), (), False, 0.5
     lm_weights = (0.9, -2.4, 8.0, 0.7)

@@ -32,7 +32,7 @@ BLANK, AA, B, K = "", "▁AA", "▁B", "▁K"
 
 @pytest.fixture(scope="module")
 def packed_lm() -> bytes:
-    """Homophones, several pronunciations, a word that is a prefix of another, contexts that back off."""
+    """Homophones, several pronunciations, a word that is a prefix of another, and contexts that back off."""
     unigrams = (*UNIGRAMS, "-1.0 BACK -0.1", "-1.1 BEE -0.2", "-1.4 AH 0.0")
     ngrams = packed(unigrams, ("-0.2 <s> AB", "-0.3 A BACK -0.4", "-0.5 AB B", "-0.7 A A"), ("-0.1 A BACK </s>",))
     return with_pronunciations(ngrams, list(PHONES), PRONUNCIATIONS | {"BEE": [["B"]], "AH": [["AA"]]})
@@ -96,7 +96,7 @@ def cheapest(graph: Fst, costs: npt.NDArray[np.float32]) -> tuple[float, list[in
     ids=" ".join,
 )
 def test_a_path_costs_what_our_search_scores(frames: list[str], graph: DecodingGraph, lm: NgramLm) -> None:
-    """Frames with one possible token each: CTC has one alignment, whose cost is that of the words."""
+    """Each frame has one possible token, so that CTC has one alignment, whose cost must be that of the words."""
     tokens = ["", *graph.tokens[1:]]
     costs = np.full((len(frames), len(tokens)), 1000.0, np.float32)
     costs[np.arange(len(frames)), [tokens.index(frame) for frame in frames]] = 0.0

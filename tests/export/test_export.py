@@ -115,7 +115,7 @@ def test_scores_equal_the_decoder(checkpoint: Checkpoint, exported: Path) -> Non
 
 
 def test_decoder_steps_equal_the_decoder(checkpoint: Checkpoint, exported: Path) -> None:
-    """Hypotheses of one utterance; between steps some are dropped and some duplicated, as in a beam search."""
+    """Hypotheses of one utterance. Between steps, some are dropped and some duplicated, as in a beam search."""
     random = np.random.default_rng(2)
     encoder_out = random.standard_normal((21, SMALL.dim)).astype(np.float32)
     model = OnnxModel(exported)
@@ -163,16 +163,17 @@ def test_graph_is_dynamic_standard_and_bare(traced: Callable[[str], onnx.ModelPr
     assert [v.name for v in graph.graph.output] == [*ENCODER_OUTPUTS, *(f"new_{name}" for name in states), PHONE_OUTPUT]
     text = graph.SerializeToString()
     assert b"/work" not in text and b".py" not in text, "the file tells of the machine that wrote it"
-    # Waste that exporters leave: guards for rows that see nothing, random numbers of dropout, constant
-    # folding undone.
+    # Nodes that exporters leave by mistake: guards for fully masked rows, random numbers for dropout, missed constant
+    # folding.
     kinds = {node.op_type for node in graph.graph.node}
     assert not kinds & {"IsNaN", "RandomUniformLike", "Identity", "Dropout", "If", "Loop"}
 
 
 @pytest.mark.parametrize("precision", ["exported", "exported_int8"])
 def test_of_each_layer_only_the_cache_is_kept(precision: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    """ONNX Runtime cuts the newest frames of a layer before it computes the next one. It once kept all frames of all
-    layers to the end, for a second pass over 10 s 13 MB."""
+    """ONNX Runtime must slice the newest frames of a layer before it computes the next layer. It once kept all frames
+    of all layers until the end: 13 MB for a second pass over 10 s.
+    all layers until the end: 13 MB for a second pass over 10 s."""
     path = request.getfixturevalue(precision)
     graph = onnx.load(path).graph
     made_by = {output: node for node in graph.node for output in node.output}
@@ -228,7 +229,7 @@ def test_float_file_stores_matrices_in_16_bits(checkpoint: Checkpoint, exported:
     for name in changed:
         torch.testing.assert_close(after[name], before[name], rtol=2**-11, atol=2**-25)
     with torch.no_grad():
-        model.ctc.weight[0, 0] = 1e5  # float16 ends at 65504
+        model.ctc.weight[0, 0] = 1e5  # the maximum of float16 is 65504
     assert in_half_precision(model).ctc.weight[0, 0] == 1e5
 
 

@@ -32,7 +32,7 @@ def test_command_writes_a_file_and_prints_its_accuracy(
 def test_command_exports_the_mean_of_the_newest_checkpoints(
     quick: None, checkpoint: Checkpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Average of steps 2 and 3, as trained: the gate compares them with the graphs of `checkpoint`."""
+    """Averages the trained weights of steps 2 and 3; the gate compares them with the graphs of `checkpoint`."""
     run, output = tmp_path / "run", tmp_path / "out.onnx"
     run.mkdir()
     for step, shift in ((1, 1.0), (2, 0.5), (3, -0.5)):

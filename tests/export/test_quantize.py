@@ -105,7 +105,8 @@ def test_range_exceeds_the_largest_example_by_a_quarter() -> None:
 
 
 def test_bundled_file_gives_equal_bits_in_any_batch() -> None:
-    """Over chunks with a cache, at any position in the batch, with streams that are louder, shorter or at their end."""
+    """Over chunks with a cache, at any position in the batch, and next to streams that are louder, shorter or
+    ending."""
     model = OnnxModel(bundled_model("int8"))
     assert model.metadata.batch_invariant
     random = np.random.default_rng(2)
@@ -146,7 +147,7 @@ def test_sums_of_two_products_fit_16_bits() -> None:
 
 
 def test_the_last_bits_of_activations_are_rounded_away() -> None:
-    """Processors differ in these bits; a scale that depends on them would spread the difference."""
+    """Processors differ in these bits, and a scale that depends on them would spread the difference."""
     quantized = quantize(product())
     x = activations(1, 200)
     other = np.nextafter(x, np.float32(np.inf))

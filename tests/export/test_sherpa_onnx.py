@@ -61,7 +61,7 @@ def zipformer(folder: Path, chunk_ms: int, name: str = "zipformer2_ctc.{}ms.onnx
 
 
 def padded(samples: np.ndarray, chunk_ms: int) -> np.ndarray:
-    """With silence until sherpa-onnx decodes the last chunk: it waits for one feature frame after each."""
+    """Adds silence until sherpa-onnx decodes the last chunk; it waits for one feature frame after each chunk."""
     shift = chunk_ms // 10
     num_chunks = math.ceil((num_frames(len(samples)) + 10 - 4) / shift)
     return np.concatenate([samples, np.zeros((num_chunks * shift + 4) * 160 - len(samples), np.float32)])
@@ -83,13 +83,13 @@ def decode(recognizer: sherpa_onnx.OnlineRecognizer, samples: list[np.ndarray]) 
 
 
 def normalized(text: str) -> str:
-    """Two word boundaries in a row are two spaces in theirs."""
+    """sherpa-onnx writes two spaces for two adjacent word boundaries."""
     return " ".join(text.split())
 
 
 @pytest.fixture(scope="module")
 def ours(onnx: OnnxModel) -> Callable[[np.ndarray, int], str]:
-    """Our text without a second pass, like theirs."""
+    """Our text without a second pass, for comparison."""
 
     def text(samples: np.ndarray, chunk_ms: int) -> str:
         recognizer = Recognizer(onnx, chunk_ms=chunk_ms, search="greedy", second_pass=False, max_utterance_s=120)
@@ -260,7 +260,7 @@ def load(path: Path) -> onnx.ModelProto:
 
 @pytest.fixture
 def quick(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets `export_sherpa(tiny_model, ...)` use graphs that were traced before."""
+    """Makes `export_sherpa(tiny_model, ...)` reuse traced graphs."""
     monkeypatch.setattr(sherpa, "zipformer_graph", lambda *args: load(folder / "zipformer2_ctc.640ms.onnx"))
 
 

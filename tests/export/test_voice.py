@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("restore_signals")
 
 @pytest.fixture
 def start(tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Small initial weights; a second of speech is enough for them."""
+    """Small initial weights, for which a second of speech is enough."""
     monkeypatch.setattr(adapt, "MIN_SECONDS", 1.0)
     return str(tiny_onnx.with_suffix(".safetensors"))
 

@@ -1,6 +1,6 @@
 """Writes the corpus of the fuzz targets anew: python tests/fuzz/make_corpus.py
 
-files/language_model_1 stays as it is: nothing writes that version any more.
+files/language_model_1 is not rewritten, because nothing writes that version any more.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def sessions(events: list[Event]) -> list[list[Event]]:
 
 
 def check_order(events: list[Event], max_alternatives: int = 1) -> None:
-    """Everything that the specification requires of each session."""
+    """Checks all requirements of the specification for a session."""
     for session in sessions(events):
         kinds = [kind for kind, *_ in session]
         assert all(kinds.count(kind) <= 1 for kind in [*STARTS, *ENDS, "error", "end"]), kinds
@@ -110,7 +110,7 @@ def check_order(events: list[Event], max_alternatives: int = 1) -> None:
             if results is None:
                 continue
             assert "speechstart" in kinds[: kinds.index(kind)]
-            assert index == len(finals) <= len(results)  # no final changes
+            assert index == len(finals) <= len(results)  # finals never change
             assert results[: len(finals)] == finals
             assert [is_final for _, is_final, _, _ in results[:-1]] == [True] * (len(results) - 1)
             assert all(1 <= count <= max_alternatives for _, _, count, _ in results)
@@ -118,7 +118,7 @@ def check_order(events: list[Event], max_alternatives: int = 1) -> None:
             assert all(text.startswith(" ") == (i > 0) for i, (text, *_) in enumerate(results))
             finals = [result for result in results if result[1]]
             last = results
-        assert "error" in kinds or kinds[-1] != "end" or last == finals  # no interim result is left
+        assert "error" in kinds or kinds[-1] != "end" or last == finals  # no interim result remains
 
 
 def test_web_apps_that_knew_another_browser(drive: Any, folder: Path) -> None:
@@ -167,7 +167,7 @@ def test_the_order_of_events(drive: Any) -> None:
     invalid = "InvalidStateError"
     assert found.pop("refusals") == [*4 * [invalid], *3 * ["TypeError"], "SyntaxError"]
     assert found.pop("again") == [invalid, None]
-    assert found.pop("states") == ["live", "live"]  # tracks of the page stay the page's
+    assert found.pop("states") == ["live", "live"]  # the session does not stop tracks of the page
     assert found.pop("missing") == "Error"
     assert found.pop("numWorkers") == found.pop("lastNumWorkers")
     for name, events in found.items():

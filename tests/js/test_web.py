@@ -47,7 +47,9 @@ def page() -> Path:
 
 
 def transcribe(model: Path, wav: Path, *options: str | Path, lm: Path = BUNDLED) -> list[dict[str, Any]]:
-    """Events of the example; as in Python, the bundled neural language model goes with the bundled language model."""
+    """Events printed by the example. As in Python, the bundled neural language model is used with the bundled language
+    model.
+    model."""
     models = ["--model", model, "--lm", lm, "--punctuation", PUNCTUATION]
     models += ["--neural-lm", NEURAL_LM] if lm == BUNDLED else []
     result = run("node", "examples/transcribe.mjs", *models, "--json", *options, wav)
@@ -127,7 +129,7 @@ def test_node_resamples_and_takes_defaults_as_python_does(
 
 
 def failing_on_noise(model: Path, path: Path, limit: float) -> Path:
-    """`model` with NaN log-probabilities for a chunk with a feature above `limit`."""
+    """`model` with NaN log-probabilities for every chunk with a feature above `limit`."""
     proto = onnx.load(model)
     x, log_probs = proto.graph.input[0].name, proto.graph.output[0].name
     for node in proto.graph.node:

@@ -118,7 +118,7 @@ def test_a_damaged_file_is_refused_or_harmless() -> None:
 
 
 def spoken(word: str) -> tuple[str, ...]:
-    """A language with rules: silent final E, digraphs, C by what follows, X for two phones."""
+    """A language with rules: silent final E, digraphs, C pronounced by its successor, and X with two phones."""
     phones: list[str] = []
     i = 0
     while i < len(word):
@@ -167,7 +167,8 @@ def test_error_rates_count_the_nearest_reference() -> None:
     held_out = {"A": (("x", "y"), ("a",)), "B": (("b", "c"),), "Z": (("z",),)}
     rates = error_rates(g2p, Lexicon(held_out))  # correct; one of two phones missing; empty
     assert (rates.words, rates.phones) == (2 / 3, 2 / 4)
-    # One of two is another; of one phone two are wrong, of four two are missing, which is nearer.
+    # In one pair, one of two phones is substituted. For one phone, two are wrong; for four, two are missing, which is
+    # nearer.
     held_out |= {"AB": (("a", "c"),), "BA": (("x",), ("b", "a", "a", "a"))}
     rates = error_rates(g2p, Lexicon(held_out))
     assert (rates.words, rates.phones) == (4 / 5, (2 + 1 + 2) / (4 + 2 + 4))
@@ -186,7 +187,7 @@ def test_words_that_need_rare_pairs_are_skipped(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_context_is_as_long_as_asked_for() -> None:
-    """X is spoken as the consonant before it, with a vowel between them: three pairs."""
+    """X is pronounced like the consonant before it, with a vowel between them: three pairs of context."""
     words = {a + v + "X": ((a.lower(), v.lower(), a.lower()),) for a in "BDGKMNPT" for v in "AEIOU"}
     for order, wrong in ((2, True), (3, False)):
         rates = error_rates(opened(train(Lexicon(words), G2pOptions(order=order))), Lexicon(words))

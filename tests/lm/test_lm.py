@@ -23,7 +23,7 @@ Arpa = dict[tuple[str, ...], tuple[float, float]]
 
 
 def random_arpa(order: int, seed: int = 0) -> Arpa:
-    """Every prefix of an n-gram is also an n-gram, as in any ARPA file; a suffix does not have to be one."""
+    """Every prefix of an n-gram is also an n-gram, as in any ARPA file; suffixes need not be."""
     rng = random.Random(seed)
     levels: list[list[tuple[str, ...]]] = [[(w,) for w in ["</s>", "<s>", "<unk>", *WORDS]]]
     for _ in range(order - 1):
@@ -51,7 +51,7 @@ def packed(arpa: Arpa) -> NgramLm:
 
 
 def log_prob(arpa: Arpa, history: tuple[str, ...], word: str) -> float:
-    """The definition of a back-off model, natural."""
+    """The definition of a back-off model, with natural logarithms."""
     order = max(map(len, arpa))
     history = history[len(history) - min(len(history), order - 1) :]
     if (*history, word) in arpa:
@@ -72,7 +72,7 @@ def test_the_packed_model_scores_as_the_arpa_file(order: int) -> None:
         expected = [
             log_prob(arpa, ("<s>", *known[:i]) if order > 1 else (), word) for i, word in enumerate([*known, "</s>"])
         ]
-        # Quantized: at most half a step of 1/255 of the range, for the n-gram and for each back-off.
+        # Quantization error: at most half a step of 1/255 of the range, for the n-gram and for each back-off.
         assert lm.log_probs(words) == pytest.approx(expected, abs=0.03)
     assert "ABLE" in lm and "ABL" not in lm and "NEVER" not in lm
 
@@ -245,7 +245,7 @@ def test_the_share_of_unknown_words_is_printed(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_numbers_of_one_to_three_bytes_are_packed() -> None:
-    """As many words, of equal length, as follow <s>: counts and ranks go up to 20 000."""
+    """<s> is followed by as many words, with equal length, as possible: counts and ranks go up to 20 000."""
     words = sorted(["<s>", "</s>", "<unk>", *(f"W{i:05}" for i in range(20_000))])
     base = len(words)
     falling = -np.linspace(1, 6, base, dtype=np.float32)[np.random.default_rng(0).permutation(base)]

@@ -145,7 +145,7 @@ def test_a_mixture_has_every_ngram_of_many_words(tmp_path: Path) -> None:
 
 
 def test_mixture_counts_how_often_its_ngrams_occur(tmp_path: Path) -> None:
-    """Kneser-Ney's lower orders count contexts of a word, not occurrences, which pruning needs."""
+    """Kneser-Ney's lower orders count the contexts of a word; pruning needs its occurrences."""
     text = tmp_path / "text.txt"
     text.write_text("SAN FRANCISCO\n" * 30 + "".join(f"{a} {b}\n" for a in "ABCDEFGH" for b in ("IS", "WAS", a)) * 4)
     out = tmp_path / "a.lm"

@@ -52,7 +52,7 @@ def test_full_pass_equals_steps(decoder: Decoder, piece: int) -> None:
 
 @torch.no_grad()
 def test_an_utterance_without_frames_gives_numbers(decoder: Decoder) -> None:
-    """And none of them depends on the other sequences in its batch."""
+    """The numbers must also not depend on the other sequences in the batch."""
     tokens, memory = sentences(4, 4), torch.randn(2, 7, CONFIG.dim)
     logits = decoder(tokens, memory, torch.tensor([0, 7]))
     assert logits.isfinite().all()

@@ -147,7 +147,7 @@ def test_no_ragged_tail_is_dropped(num_frames: int) -> None:
 
 
 def test_features_are_normalized_by_mean_and_deviation() -> None:
-    """Also a bin that never changes, for example without sound."""
+    """Includes a bin that never changes, for example without sound."""
     model = make_model()
     mean, std = torch.linspace(-12, -8, 80), torch.linspace(0, 4, 80)
     features, num_frames = speech(1, 40), torch.tensor([40])
@@ -192,7 +192,7 @@ def test_stream_alone_equals_itself_in_a_batch() -> None:
 
 
 def test_streams_of_different_age_share_a_batch() -> None:
-    """A cache gathered from streams that began at different times gives each the same result as alone."""
+    """The cache is gathered from streams that began at different times; each must get the same result as alone."""
     model = make_model()
     old, young = speech(1, seed=1), speech(1, seed=2)
     with torch.no_grad():
@@ -211,7 +211,7 @@ def test_streams_of_different_age_share_a_batch() -> None:
 
 @pytest.mark.parametrize("chunk", [1, 4, 16])
 def test_causality_is_exact(chunk: int) -> None:
-    """Changing audio after a chunk's end never changes that chunk's output."""
+    """Changes of the audio after the end of a chunk must not change the output of the chunk."""
     model = make_model()
     features = speech(1)
     changed = features.clone()

@@ -1,6 +1,6 @@
 """`make dist`: each file, installed in an empty environment, captions the bundled recording.
 
-That of the C library is the one that tests/capi/test_c_consumers.py uses.
+tests/capi/test_c_consumers.py does this for the C library.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ import asr
 from asr import Recognizer
 from asr.streaming import Final
 
-# With this environment's tools; the stamp, so that make does not install them.
+# With the tools of this environment; the stamp prevents make from installing them.
 TOOLS = (f"VENV={sys.prefix}", "-o", str(Path(sys.prefix, "dist.stamp")))
-# Outside of a temporary environment, so that code that `make test` has compiled is not compiled again.
+# Without a temporary environment, so that code compiled by `make test` is not compiled again.
 WHEEL = (f"PYTHONS={sys.executable}", "WHEEL_OPTIONS=--no-build-isolation")
 
 

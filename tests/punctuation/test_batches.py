@@ -21,7 +21,7 @@ class Utterance(NamedTuple):
     first: str
     """The unit before the words."""
     words: npt.NDArray[np.int64]
-    """Places in the corpus."""
+    """Positions in the corpus."""
     ended: bool
     pauses: npt.NDArray[np.uint8]
     marks: npt.NDArray[np.uint8]

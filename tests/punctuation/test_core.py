@@ -31,7 +31,7 @@ def test_features_are_rows_of_one_table() -> None:
 
 
 def test_features_do_not_change_between_versions() -> None:
-    # Weights depend on them: a different hash invalidates all model files.
+    # Trained weights depend on these values: a different hash would invalidate all model files.
     assert word_features(["hello", "don't"]).tolist() == EXPECTED
 
 
@@ -167,7 +167,7 @@ def test_names_are_not_shouted() -> None:
 
 
 def test_title_is_the_word_that_training_has() -> None:
-    # Training has "Mr." as the word mr without punctuation; as a different word it would be unknown.
+    # In training text, "Mr." is the word mr without punctuation. If it were a different word here, it would be unknown.
     a, b = word_features(["Mr.", "9."]), word_features(["mr", "9"])
     assert np.array_equal(a, b)
 

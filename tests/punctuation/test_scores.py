@@ -60,7 +60,7 @@ def corpus_of(words: str, marks: list[int], cases: list[int], starts: list[int],
 
 
 class Network:
-    """Of a look-ahead and a left context of one word; `ask` gives the marks and cases of words."""
+    """A network with a look-ahead and a left context of one word. `ask` gives the marks and cases of words."""
 
     look_ahead = left_context = 1
 
@@ -90,7 +90,7 @@ def test_each_text_is_scored_by_itself() -> None:
 
 
 def test_offset_is_tuned_for_the_mean_over_corpora() -> None:
-    """A comma is found after x from an offset of 0.1 on, after y from one of 0.4 on."""
+    """A comma is found after x from an offset of 0.1 on, and after y from 0.4 on."""
 
     def ask(words: Sequence[str]) -> Answer:
         ratio = np.exp([{"x": 0.1, "y": 0.4}[word] for word in words])

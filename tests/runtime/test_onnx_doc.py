@@ -79,8 +79,8 @@ def test_its_program_imports_nothing_of_ours() -> None:
     }  # fmt: skip
 
 
-# In int8, a difference in the sixth digit of a feature can change the first digit of a log-probability and flip a
-# near tie, so the two are compared on the same features.
+# In int8, a difference in the sixth digit of a feature can change the first digit of a log-probability and flip a near
+# tie. So both get the same features.
 @pytest.mark.parametrize("name", ["float32", "int8"])
 def test_its_program_writes_our_words(
     name: str, page: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -125,7 +125,7 @@ def test_a_changed_bit_is_found_anywhere(tiny_onnx: Path, tmp_path: Path) -> Non
 
 
 def external(graph: onnx.ModelProto, location: str) -> onnx.ModelProto:
-    """The same with the data of one tensor elsewhere."""
+    """The same model with the data of one tensor at `location`."""
     tensor = max(graph.graph.initializer, key=lambda t: len(t.raw_data))
     size = str(len(tensor.raw_data))
     tensor.ClearField("raw_data")
@@ -195,7 +195,7 @@ def test_external_data_is_found_in_any_tensor(
 
 
 def test_control_flow_and_functions_are_refused(tiny_onnx: Path, tmp_path: Path) -> None:
-    """ONNX Runtime folds constants when it loads a file: a loop of 2^62 trips would never end."""
+    """ONNX Runtime folds constants when it loads a file, so a loop of 2^62 iterations would never end."""
     body = helper.make_graph(
         [helper.make_node("Identity", ["going"], ["goes_on"])],
         "body",

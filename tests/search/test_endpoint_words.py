@@ -25,7 +25,7 @@ from asr.runtime.search import LmWeights
 
 UNIGRAMS = "-99 <s> 0\n-3 </s> 0\n-1 A 0\n-1 B 0"
 BIGRAMS = "-0.5 A </s>\n-2.5 B </s>"
-"""A sentence often ends with A (a natural log-probability of -1.2) and hardly ever with B (-5.8)."""
+"""A sentence often ends with A (log P = -1.2) and hardly ever with B (-5.8)."""
 ARPA = f"\\data\\\nngram 1=4\nngram 2=2\n\n\\1-grams:\n{UNIGRAMS}\n\n\\2-grams:\n{BIGRAMS}\n\n\\end\\\n"
 TOKENS = ["", "<unk>", "", "\u2581A", "\u2581B", "\u2581CAT"]
 SPEECH = {"A": 3, "B": 4, "C": 5}
@@ -36,7 +36,8 @@ def language_model() -> NgramLm:
 
 
 def frames(*parts: str | int) -> list[int]:
-    """Token IDs of frames: a string is words of one frame each with two blanks between them, an int is blanks."""
+    """Most likely tokens of frames. A string is words of one frame each with two blanks between them; an int is
+    blanks."""
     ids: list[int] = []
     for part in parts:
         if isinstance(part, int):
@@ -58,14 +59,14 @@ class StreamRun:
         formatted: bool = False,
         **endpoints: float,
     ) -> None:
-        """sentence_end: output of a punctuation network for the last word, "broken", or None: no network."""
+        """sentence_end: output of a punctuation network for the last word, "broken", or None for no network."""
         self.sentence_end = sentence_end
         self.asked: list[PunctuationUnits] = []
         self.finals: list[tuple[str, int]] = []
-        """Text, and the frame before which it was returned."""
+        """Text of each final, and the frame before which it was returned."""
         self.words: list[list[tuple[str, float, float, float]]] = []
         self.second_passes: list[tuple[int, int]] = []
-        """Their first and last frame."""
+        """First and last frame of each run."""
         self.ids = np.array(ids)
         properties = {"model_type": PUNCTUATION_TYPE, "format_version": str(PUNCTUATION_VERSION)}
         properties |= {"look_ahead": "2", "left_context": "3", "mixed_case": "{}"}

@@ -11,7 +11,7 @@ from asr._core import CtcPrefixBeamSearch, LmFusion
 from asr.lm.packed import with_pronunciations
 
 LOG10 = {f"H{i:02}": -1 - (20 - i) / 10 for i in range(1, 21)}
-"""Words with higher numbers are more likely, except for two pairs with equal probability."""
+"""Words with higher numbers are more likely, except for two pairs with equal probabilities."""
 LOG10 |= {"H18": LOG10["H19"], "H15": LOG10["H16"]}
 NAMES = sorted(["</s>", "<s>", "<unk>", "B", *LOG10], key=str.encode)
 """Words by their numbers."""
@@ -33,7 +33,7 @@ def search(fusion: LmFusion) -> CtcPrefixBeamSearch:
 
 
 def words(search: CtcPrefixBeamSearch, *tokens: str, finished: bool = False) -> list[list[str]]:
-    """For the hypotheses with these tokens."""
+    """The words of the hypotheses with these tokens."""
     wanted = [TOKENS.index(token) for token in tokens]
     found = [h for h in search.hypotheses(200, finished) if h.tokens == wanted]
     return [[NAMES[word] for word in h.words] for h in found]

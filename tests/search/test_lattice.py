@@ -50,7 +50,7 @@ def test_sentences_are_those_of_an_exhaustive_search(fusion: LmFusion, seed: int
     best = sorted((words for words in exact if exact[words] > highest - 4.0), key=lambda words: -exact[words])
     assert max(by_words, key=lambda words: by_words[words]) == best[0]
     assert sum(words in by_words for words in best) >= 0.95 * len(best) - 1
-    # A merge compares the sums over alignments of two prefixes, not of their continuations.
+    # A merge compares the sums over alignments of two prefixes, not those of their continuations.
     assert np.median([abs(by_words[words] - exact[words]) for words in best if words in by_words]) < 0.5
 
 

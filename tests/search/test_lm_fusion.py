@@ -26,7 +26,7 @@ GAINS = pair_gains({"A": -0.6, "AB": -0.9, "B": -1.5, "BAA": -2.5}, lambda word:
 
 
 def gain(word: str) -> float:
-    """The scores that the letters of a known word gain, and the space after it."""
+    """The score that the letters of a known word and the space after it gain."""
     return sum(GAINS[pair] for pair in itertools.pairwise(f" {word} "))
 
 
@@ -138,7 +138,7 @@ def test_rare_letter_counts_as_one_in_200() -> None:
 
 
 def test_keeps_the_best_hypothesis_of_one_future(lm: NgramLm) -> None:
-    """The model is a 2-gram: it remembers the last whole word, and the letters since."""
+    """The model is a 2-gram, so its state is the last complete word and the letters since."""
 
     def future(hypothesis: Hypothesis) -> tuple[str, ...]:
         spelled = "".join(CHARACTERS[t] for t in hypothesis.tokens).replace("\u2581", " ")
@@ -164,7 +164,7 @@ def test_keeps_the_best_hypothesis_of_one_future(lm: NgramLm) -> None:
 
 
 def test_hypotheses_ending_in_different_letters_differ_in_future(lm: NgramLm) -> None:
-    """BBA and BBB are both outside the lexicon, but the same letter once more would extend only one of them."""
+    """BBA and BBB are both outside the lexicon, but repeating the last letter would extend only one of them."""
     rows = np.full((5, 4), 1e-4, np.float32)
     rows[range(4), [3, 0, 3, 0]] = 1 - 3e-4
     rows[4, 2:] = 0.4999

@@ -189,7 +189,8 @@ def test_word_is_shown_once_it_is_complete(lm: NgramLm) -> None:
 
 @pytest.fixture(scope="module")
 def unknown(lm: NgramLm) -> tuple[LmFusion, np.ndarray]:
-    """A fusion that prefers unknown words to unlikely phones, and phones of known, unknown, known words: A KB B."""
+    """A fusion that prefers unknown words to unlikely phones, and phones of a known, an unknown and a known word: A KB
+    B."""
     fusion = LmFusion(lm, LETTERS, weight=0.1, word_bonus=0.0, oov_penalty=0.5, prior_weight=0.0, phones=PHONES)
     return fusion, sure("\u2581AA", "", "", "", "\u2581K", "B", "", "", "", "\u2581B", "")
 
@@ -230,7 +231,7 @@ def test_word_outside_the_vocabulary_gets_its_letters(
 def test_letters_may_lie_only_near_their_phones(
     unknown: tuple[LmFusion, np.ndarray], spans: list[tuple[int, int]], letters: dict[int, str], expected: str
 ) -> None:
-    """spans: the first and the last phone of words outside the vocabulary, KB each; letters: by their frames."""
+    """spans: the first and the last phone of the unknown words, each of which is KB; letters: keyed by frame."""
     phones = {frame: phone for span in spans for frame, phone in zip(span, ("\u2581K", "B"), strict=True)}
     log_probs = sure(*(letters.get(frame, "") for frame in range(24)), spelling=LETTERS)
     phone_log_probs = sure(*(phones.get(frame, "") for frame in range(24)))

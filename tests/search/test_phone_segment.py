@@ -15,7 +15,7 @@ FRAME = 640
 SYMBOLS = [("", ""), ("\u2581AA", "A"), ("\u2581K", "C"), ("B", "A"), ("\u2581B", "B"), ("AA", "A"), ("", "\u2581")]
 """The phone and the letter for each loudness."""
 STEP = 3.0
-"""Between them, in nats of energy."""
+"""Distance between adjacent symbols in nats of energy."""
 WEIGHTS = LmWeights(weight=0.1, word_bonus=0.0, oov_penalty=0.5, prior_weight=0.0)
 
 
@@ -116,7 +116,7 @@ def test_how_the_audio_is_cut_changes_nothing() -> None:
 
 @pytest.mark.parametrize("second_pass", [False, True])
 def test_a_pause_may_be_inside_a_sentence(second_pass: bool) -> None:
-    """ABB, which sounds as AB does, is rarer at the beginning of a sentence and likely after A."""
+    """ABB sounds the same as AB. It is rarer at the beginning of a sentence and likely after A."""
     lm = model(packed=packed([line.replace("-1.0 ABB", "-1.4 ABB") for line in UNIGRAMS], BIGRAMS[1:]))
     first, pause, second = [0, 1, 0], [0] * 25, [1, 3, 0, 0]
 
@@ -145,7 +145,7 @@ def test_a_network_without_the_phones_is_refused() -> None:
 
 
 def test_rare_word_is_shown_once_it_is_over() -> None:
-    """As the last word of a partial it is usually the beginning of another word."""
+    """As the last word of a partial, it is usually the beginning of another word."""
     symbols = [0, 2, 5, 0, 0, 0, 0, 0, 0, 0, 1, *[0] * 35]
 
     def partials(log10: str) -> list[str]:

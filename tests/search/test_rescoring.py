@@ -87,7 +87,7 @@ def test_without_a_share_nothing_changes() -> None:
 
 
 def test_mean_of_probabilities_decides() -> None:
-    """The n-grams say AB, 10 ** -0.2 at the beginning of a sentence; the neural model says ABB."""
+    """The n-grams prefer AB (10 ** -0.2 at the beginning of a sentence); the neural model prefers ABB."""
 
     def answer(text: str) -> float:
         return -20.0 if text == "| AB" else -0.01
@@ -113,14 +113,14 @@ def test_tree_has_each_beginning_once_and_all_sentences() -> None:
 
 
 def test_a_tree_has_eight_nodes_or_more() -> None:
-    """The graph computes eighths of the nodes, and kernels of onnxruntime-web fail on empty ones."""
+    """The graph divides the nodes into eighths, and kernels of onnxruntime-web fail on empty ones."""
     _, (tree,) = finals(stream(lm_metadata()), AB, lambda text: -1.0)
     assert texts(tree)[:5] == ["|", "| AB", "| AB|", "| ABB", "| ABB|"]
     assert len(tree.pieces) == 8
 
 
 def test_sentences_with_the_same_last_words_share_nodes() -> None:
-    """Eight words, each one piece: after six equal words there is one node to go on from."""
+    """Eight words of one piece each: after six equal words, both sentences continue from the same node."""
     six = "| AB AB AB AB AB AB"
 
     def answer(text: str) -> float:

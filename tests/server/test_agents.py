@@ -1,8 +1,8 @@
 """Message exchanges of voice agents' clients, which are too large to install for a test.
 
-Their messages were written down from observation: of livekit-plugins-openai 1.8.9 (`STT`) and pipecat-ai 1.14.0
-(`OpenAIRealtimeSTTService`, `OpenAISTTService`), talking to this server. Both take any `error` event as the end of the
-session. Pipecat configures the session when it has been created, LiveKit at once.
+Their messages were recorded from livekit-plugins-openai 1.8.9 (`STT`) and pipecat-ai 1.14.0
+(`OpenAIRealtimeSTTService`, `OpenAISTTService`) connected to this server. Both treat any `error` event as the end of
+the session. Pipecat configures the session after it has been created, LiveKit immediately.
 """
 
 from __future__ import annotations

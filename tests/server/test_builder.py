@@ -1,4 +1,4 @@
-"""Recognizers with a client's options: hotwords that cannot be used, and clients that change again and again."""
+"""Recognizers with a client's options: unusable hotwords, and clients that change options repeatedly."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_hotwords_without_reply_are_cut_to_the_limits() -> None:
 
 
 def test_changes_wait_for_what_is_queued(recognizer: Recognizer, sample: np.ndarray) -> None:
-    """A client that changes its options continuously has no more recognizers than one that waits."""
+    """A client that changes its options continuously must not have more recognizers than one that waits."""
 
     async def run() -> None:
         async with Server(recognizer, num_threads=1) as server, server.open("test") as session:

@@ -43,7 +43,7 @@ def test_installed_uvicorn_is_known_to_work() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_accepted_sockets_send_at_once(host: str) -> None:
-    """Without TCP_NODELAY a second small reply waits 40 ms for the acknowledgement of the first."""
+    """Without TCP_NODELAY, a second small reply waits 40 ms for the acknowledgment of the first."""
 
     async def run() -> int:
         accepted: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
@@ -148,7 +148,7 @@ def with_server(
     ],
 )
 def test_flood_of_empty_frames_ends_the_connection(flood: bytes) -> None:
-    """Each costs as much as a message, and replies to pings stay in memory if the client does not read."""
+    """Each frame costs as much as a message, and replies to pings stay in memory if the client does not read."""
 
     async def talk(client: Client) -> None:
         client.writer.write(frame(BINARY, b"", last=False))
@@ -189,7 +189,7 @@ def test_what_clients_send_is_no_flood() -> None:
 
 
 def test_silence_earns_no_flood(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long it lasts."""
+    """The allowance must not grow during silence, however long."""
     now = 0.0
     monkeypatch.setattr(connections_module, "time", SimpleNamespace(monotonic=lambda: now))
     allowance = connections_module.Allowance()
@@ -213,7 +213,9 @@ def record_reads(config: uvicorn.Config, sizes: list[int]) -> None:
 
 
 def test_a_read_brings_few_frames() -> None:
-    """They are parsed in one go, and all others wait: of the 256 KiB that asyncio would read, for half a second."""
+    """Frames of one read are parsed without interruption. 256 KiB, asyncio's default, would block all others for half a
+    second.
+    second."""
     sizes: list[int] = []
 
     async def talk(client: Client) -> None:
@@ -226,7 +228,7 @@ def test_a_read_brings_few_frames() -> None:
 
 
 def test_no_more_is_read_while_messages_wait() -> None:
-    """Of a client that sends faster than it is served; what is read stays in memory."""
+    """A client may send faster than it is served, and data that has been read stays in memory."""
     sizes: list[int] = []
     left = asyncio.Event()
     messages = 12 * frame(BINARY, bytes(60000))
@@ -315,7 +317,7 @@ def test_data_of_a_departed_client_is_discarded() -> None:
 
 
 def test_a_pong_that_is_late_ends_nothing() -> None:
-    """It is queued after the client's audio, which is not read while too much audio is waiting."""
+    """The pong is queued behind the client's audio, which is not read while too much audio is waiting."""
 
     def adapt(config: uvicorn.Config) -> None:
         config.ws_ping_interval = 0.05
@@ -340,7 +342,8 @@ def test_a_pong_that_is_late_ends_nothing() -> None:
 
 
 def test_late_pong_does_not_hasten_next_ping() -> None:
-    """uvicorn takes the round trip from the interval, so that one of 20 s would have it send pings without pause."""
+    """uvicorn subtracts the round trip from the interval, so a round trip of 20 s would make it send pings without
+    pause."""
     round_trips = []
 
     def adapt(config: uvicorn.Config) -> None:
@@ -462,7 +465,7 @@ def test_the_first_byte_must_come_soon(monkeypatch: pytest.MonkeyPatch, said: by
 
 
 def test_kept_connection_has_time_for_one_head() -> None:
-    """Half of a request after a whole one is waited for as long as half of a first one."""
+    """The second half of a request has the same timeout after a complete request as on a new connection."""
 
     async def talk(client: Client) -> None:
         await asyncio.wait_for(client.reader.readuntil(b"0\r\n\r\n"), 10)

@@ -22,7 +22,7 @@ HEADERS = {"host": "localhost"}
 
 
 async def be_busy(session: Session, busy_s: float, audio_s: float) -> None:
-    """Recognition that takes `busy_s`; returns when its cost is counted, which is after its events are reported."""
+    """A recognition that takes `busy_s`. Returns when its cost is counted, which is after its events are reported."""
     scheduler, before = session._scheduler, session._scheduler.cost
     session._arrivals.append(0.0)
     scheduler.submit(session._job, lambda stream: time.sleep(busy_s), audio_s)
@@ -42,7 +42,7 @@ def test_the_cost_of_audio_is_measured(recognizer: Recognizer, sample: np.ndarra
             assert server.load == pytest.approx(100 * USUAL_COST / 2)
             await be_busy(session, 0.5, 0.5)
             assert server.scheduler.cost > 0.6 / (COST_WINDOW_S / 4)
-            for _ in range(8):  # older costs count less and less
+            for _ in range(8):  # the weight of older costs decays
                 await be_busy(session, 0.1, COST_WINDOW_S)
             assert 0.1 / COST_WINDOW_S < server.scheduler.cost < 0.6 / (COST_WINDOW_S / 4)
 

@@ -1,6 +1,6 @@
-"""The event loop under the longest messages that a client may send: work that grows with them runs elsewhere.
+"""The event loop under the longest messages that a client may send: work that grows with their length runs elsewhere.
 
-Measured is the CPU time that the loop's thread takes in one turn, which does not depend on what else the machine does.
+The tests measure the CPU time of the loop's thread per iteration, which other programs do not affect.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Probe(selectors.DefaultSelector):
 
 
 class Served(threading.Thread):
-    """A server in a thread of its own, with the bundled model, which pronounces keywords."""
+    """A server in its own thread, with the bundled model, which pronounces keywords."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -202,7 +202,7 @@ def test_transcriptions(served: Served) -> None:
 
 
 def test_pronouncing_keywords_lets_other_threads_run() -> None:
-    """The core releases the interpreter lock while it pronounces them."""
+    """The core must release the GIL while it pronounces them."""
     recognizer, turns = Recognizer(), 0
     building = threading.Thread(target=recognizer.with_options, kwargs={"hotwords": keywords()})
     building.start()

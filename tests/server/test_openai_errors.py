@@ -1,4 +1,4 @@
-"""Errors of OpenAI's HTTP paths: which paths and formats exist, and what the log says."""
+"""Errors of OpenAI's HTTP paths: the paths and formats that exist, and the log."""
 
 from __future__ import annotations
 

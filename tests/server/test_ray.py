@@ -25,7 +25,7 @@ from asr.streaming.server.ray import DEPLOYMENT, parse
 MESSAGE = 4000
 NUM_CLIENTS = 48
 PAUSE_S = 1.0
-"""Pause of a client between a reply and its next message: Ray's proxy takes a millisecond for each."""
+"""Pause of a client between a reply and its next message, because Ray's proxy takes a millisecond for each message."""
 
 
 @dataclass

@@ -41,7 +41,7 @@ def server() -> Iterator[RunningServer]:
 
 @pytest.fixture(scope="module")
 def recognizer() -> Recognizer:
-    """The server's."""
+    """The server's recognizer."""
     return Recognizer(bundled_model("int8"), search="greedy", second_pass=False)
 
 
@@ -57,7 +57,9 @@ def texts(recognizer: Recognizer, audio: np.ndarray) -> list[str]:
 
 
 def num_deltas(recognizer: Recognizer, audio: np.ndarray) -> list[int]:
-    """For each utterance: one for each partial with more stable words than all earlier ones, and one for the final."""
+    """Expected deltas per utterance: one for each partial with more stable words than all earlier ones, and one for the
+    final.
+    final."""
     counts, num_stable = [1], 0
     for event in recognize(recognizer, audio, rate=24000):
         if isinstance(event, Final):
@@ -209,7 +211,7 @@ def test_deltas_are_the_transcript_despite_the_second_pass(audio: np.ndarray) ->
 
 
 def test_turn_detection_changes_on_the_way(server: RunningServer, recognizer: Recognizer, audio: np.ndarray) -> None:
-    """Earlier speech stays in the same item, and pauses in the rest do not end it."""
+    """Earlier speech stays in the same item, and pauses in later speech do not end it."""
     cut = 24000 * 10
 
     async def dialogue(connection: Any) -> list[RealtimeServerEvent]:

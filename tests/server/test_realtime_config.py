@@ -72,7 +72,7 @@ def test_another_language_is_refused(own: str, value: str) -> None:
 
 
 def test_silence_chosen_by_a_client_is_fixed(recognizer: Recognizer) -> None:
-    """For other utterances the words determine the pause, up to this limit."""
+    """In other cases the words determine the pause, up to this limit."""
     server = Server(recognizer, num_threads=1)
     url = "/v1/realtime"
 

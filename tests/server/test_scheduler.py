@@ -81,7 +81,8 @@ class Gate:
 
 
 def submit_together(scheduler: Scheduler, recognizers: list[Recognizer], audio: np.ndarray) -> None:
-    """A stream of each recognizer, which all wait before the first is run; returns when `audio` is done in all."""
+    """Starts a stream of each recognizer, with all of them waiting before the first one runs. Returns when all are
+    done."""
     gate = Gate(scheduler, recognizers[0])
     clients = [Client(recognizer) for recognizer in recognizers]
     for client in clients:
@@ -188,7 +189,7 @@ def test_batches_have_a_limit_and_one_kind(recognizer: Recognizer, sample: np.nd
 
 @pytest.mark.parametrize("where", ["in a call", "in its events"])
 def test_a_stream_that_breaks_takes_no_other_along(recognizer: Recognizer, sample: np.ndarray, where: str) -> None:
-    """Nor the only thread."""
+    """The only thread must also survive."""
     scheduler = Scheduler(num_threads=1)
     broken, sound = Client(recognizer), Client(recognizer)
 
@@ -335,7 +336,7 @@ def test_audio_waits_while_too_much_is_queued(recognizer: Recognizer, sample: np
 
 
 def test_pieces_wait_while_too_many_are_queued(recognizer: Recognizer) -> None:
-    """However short they are: each message takes more memory than its samples."""
+    """However short the pieces are, because each message takes more memory than its samples."""
 
     async def run() -> None:
         async with Server(recognizer, num_threads=1) as server, server.open("test") as session:
@@ -409,7 +410,7 @@ def test_waiting_client_gets_an_error_at_shutdown(recognizer: Recognizer, sample
 
 
 def test_late_client_gets_recognized_text_at_shutdown(recognizer: Recognizer, conversation: np.ndarray) -> None:
-    """Its queue would take a minute."""
+    """Its queue would take a minute to recognize."""
 
     async def run() -> list[Event]:
         server = Server(recognizer, Limits(shutdown_s=8.0), num_threads=1)

@@ -111,7 +111,7 @@ def test_no_more_streams_than_allowed(server: RunningServer) -> None:
 
 @pytest.mark.parametrize("ports", ["http", "wyoming", "both"])
 def test_no_more_connections_than_allowed(sample: np.ndarray, ports: str) -> None:
-    """On all ports together; open ones are still served, and rejected connections do not add lines to the log."""
+    """On all ports together. Open connections are still served, and rejected connections add no lines to the log."""
     with serving("--wyoming-port", "0", "--max-sessions", "8", max_files=320) as server:
         numbers = {"http": server.port, "wyoming": wyoming_port(server)}
         used = list(numbers.values()) if ports == "both" else [numbers[ports]]
@@ -216,7 +216,7 @@ def test_who_never_reads_is_left(server: RunningServer, sample: np.ndarray) -> N
 
 @pytest.mark.parametrize("kind", ["http", "websocket"])
 def test_unread_last_words_do_not_keep_the_connection(kind: str) -> None:
-    """They are too few to stop the server from saying them."""
+    """They are too few to fill the buffers, so the server can still send them."""
     limits = Limits(idle_s=0.5)
     http, websocket_protocol = limited_protocols(limits, OpenConnections(limits, lambda: None))
 
@@ -260,7 +260,7 @@ def resident_mb(server: RunningServer) -> float:
 
 
 def test_a_client_gone_in_mid_utterance_leaves_nothing(sample: np.ndarray) -> None:
-    """Immediately, long before it would count as idle."""
+    """Immediately, long before the client would count as idle."""
     audio = sample[:24000].tobytes()
     with serving("--wyoming-port", "0", "--idle-s", "1000") as server:
         for abruptly in (False, True):
@@ -366,7 +366,7 @@ def test_a_closed_terminal_has_the_finals_sent(sample: np.ndarray) -> None:
 
 
 def test_sigterm_sends_every_final(sample: np.ndarray) -> None:
-    """Of a client that waits, one that sends audio continuously, and a voice assistant."""
+    """To a client that waits, one that sends audio continuously, and a voice assistant."""
     with serving("--wyoming-port", "0") as server, ExitStack() as stack:
         waits: ClientConnection = stack.enter_context(connect(f"{server.ws_url}/vosk"))
         waits.send(AT_16K)

@@ -1,4 +1,4 @@
-"""The log of the server: it has no text of clients, and clients cannot add lines at will."""
+"""The log of the server: it contains no text of clients, and clients cannot flood it."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from asr.streaming.terminal.subtitles import srt
 JS = Path(__file__).parents[2] / "js"
 FIRST = "she walked to the sea"
 SECOND = "the children ran down the road and the old man walked slowly after them"
-"""Long enough for partials with stable words: formatted words become stable later than plain ones."""
+"""Long enough for partials with stable words, because formatted words become stable later than plain ones."""
 
 
 def drive(scenario: str, *args: str | Path) -> Any:
@@ -77,7 +77,7 @@ def test_captions_survive_the_server(tmp_path: Path) -> None:
     seen = drive("live", wav, tmp_path / "finals.json", tmp_path)
     assert seen["complaints"] == seen["moved"] == []
 
-    # When the server ended there were a final and a partial: they stayed on the page.
+    # When the server ended, there were a final and a partial. They must stay on the page.
     gone = r"The server (is about to end|does not answer)\. Speech is kept, and will be recognized when it is back\."
     assert re.fullmatch(gone, seen["gone"])
     assert seen["during"][0] == seen["finals"][:1]
@@ -120,7 +120,7 @@ def test_captions_survive_the_server(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
-    """What was seen of the overlay and of a page on which a file was dropped, and the folder with what they left."""
+    """The state of the overlay and of a page on which a file was dropped, and the folder with their output."""
     folder = tmp_path_factory.mktemp("pages")
     audio = speech(FIRST)
     wav = write_audio(folder / "speech.wav", np.concatenate([audio, np.zeros(24000, np.float32)]))
@@ -141,7 +141,7 @@ def test_the_overlay_is_two_lines_over_nothing(pages: tuple[Any, Path]) -> None:
 
 
 def test_a_file_is_captioned_where_it_is_dropped(pages: tuple[Any, Path]) -> None:
-    """Of any rate and number of channels; a second one follows the first."""
+    """With any sample rate and number of channels; a second file follows the first."""
     seen, folder = pages[0]["file"], pages[1]
     assert seen["refused"].startswith("notes.txt cannot be read: it is not audio or video")
     sent = np.fromfile(folder / "sent.s16", np.int16)

@@ -270,7 +270,7 @@ def test_a_configuration_may_come_with_the_end(server: RunningServer, sample: np
 
 
 def test_another_rate_in_the_middle_loses_no_words(server: RunningServer, sample: np.ndarray, expected: str) -> None:
-    """Upwards, as words that have only 4 kHz are others; in the pause before the second half."""
+    """To a higher rate, because words differ with only 4 kHz; in the pause before the second half."""
     half = 48000 + int(np.convolve(np.abs(sample[48000:80000].astype(float)), np.ones(800), "valid").argmin())
     fast = soxr.resample(sample[half:], 16000, 44100)
     replies = converse(

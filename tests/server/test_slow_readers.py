@@ -1,4 +1,4 @@
-"""Clients that do not read what they are sent, and what else may keep a session from its events."""
+"""Clients that do not read their replies, and other causes that could block the events of a session."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Page:
 
 
 def test_departed_client_ends_a_waiting_session(recognizer: Recognizer) -> None:
-    """It had stopped reading, so that the server had stopped reading from it."""
+    """The client has stopped reading, so the server has stopped reading from it."""
 
     async def run() -> None:
         async with Server(recognizer, num_threads=1) as server, server.open("test") as session:
@@ -120,7 +120,7 @@ def test_departed_client_ends_a_waiting_session(recognizer: Recognizer) -> None:
 
 
 def test_a_long_item_ends_on_a_thread(recognizer: Recognizer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And is encoded in pieces, between which the event loop can have the interpreter lock."""
+    """It must also be encoded in pieces, so that the event loop can take the GIL in between."""
     num_words = 100 * LONG
     threads: list[int] = []
     longest = 0
@@ -163,7 +163,7 @@ def test_a_long_item_ends_on_a_thread(recognizer: Recognizer, monkeypatch: pytes
 
 
 def test_what_follows_a_close_frame_is_discarded() -> None:
-    """And is not counted as unread, which would stop reading from everybody else."""
+    """It must not count as unread, because that would stop reading from all other clients."""
     connections = OpenConnections(Limits(), lambda: None)
     num_received = 0
     num_unread = set()

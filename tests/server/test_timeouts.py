@@ -106,7 +106,7 @@ def test_each_message_lets_a_client_pause_anew() -> None:
 
 
 def test_a_silent_client_ends_with_its_time() -> None:
-    """Which may be shorter than it may pause."""
+    """The time limit may be shorter than the permitted pause."""
 
     async def talk() -> None:
         client = Talk(max_session_s=0.1, idle_s=3600.0)

@@ -172,7 +172,7 @@ def test_silence_has_no_text(client: openai.OpenAI) -> None:
 def test_files_of_every_sort(
     client: openai.OpenAI, sample: np.ndarray, rate: int, num_channels: int, format: str, subtype: str | None
 ) -> None:
-    """The last one is larger than the limit for uploads in memory."""
+    """The last file is larger than the limit for uploads in memory."""
     audio = np.repeat(sample.astype(np.float32)[:, None] / 32768, num_channels, 1).repeat(rate // 16000, 0)
     plain = client.audio.transcriptions.create(file=("a", audio_file(sample)), model="any").text
     file = ("recording", audio_file(audio, rate, format, subtype))
@@ -365,7 +365,7 @@ def test_client_that_stops_uploading_gets_an_error(server: RunningServer) -> Non
 def test_a_client_gone_in_mid_answer_leaves_nothing(
     server: RunningServer, conversation: np.ndarray, stream: str
 ) -> None:
-    """With 13 minutes of audio left, which take far longer than this test waits."""
+    """13 minutes of audio remain, which take far longer than this test waits."""
     file = audio_file(np.tile(conversation[::2], 60), 8000, "WAV", "ULAW")
     body = form(("stream", stream), file=file)
     with send_head(server, len(body)) as connection:

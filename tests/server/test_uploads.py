@@ -32,7 +32,7 @@ def test_a_closed_upload_stops_its_reader(monkeypatch: pytest.MonkeyPatch) -> No
     ended = []
 
     def search(file: object, stopped: Any, **options: object) -> Iterator[None]:
-        """Takes long, as a file could that was made for this."""
+        """Takes long, as a malicious file could."""
         for _ in range(20000):
             if stopped():
                 ended.append(True)
@@ -56,7 +56,7 @@ def test_a_closed_upload_stops_its_reader(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_defect_of_a_decoder_ends_the_session(caplog: pytest.LogCaptureFixture) -> None:
-    """The client is told, the log has the reason."""
+    """The client gets an error, and the log has the reason."""
 
     async def next_block() -> None:
         raise IndexError("index out of range")

@@ -14,7 +14,7 @@ from asr.streaming import Error, Final
 from asr.streaming.stream import Stream
 
 MOST = 2
-"""Errors allowed in the 14 words of the sample, because they depend on the weights."""
+"""Errors allowed in the 14 words of the sample, because the exact number depends on the weights."""
 ANY = 100
 PAUSE = np.zeros(32000, np.float32)
 
@@ -116,8 +116,9 @@ def test_long_digital_silence_does_not_harm_later_speech(bundled: Recognizer, sp
 
 
 def test_the_length_of_a_long_silence_changes_nothing(speech: np.ndarray) -> None:
-    """After ten minutes nothing is left of before, in the running mean either; 80 s are whole chunks and whole empty
-    utterances."""
+    """After ten minutes, nothing of the earlier audio must be left, not even in the running mean. 80 s are whole chunks
+    and whole empty utterances.
+    and whole empty utterances."""
     recognizer = Recognizer(search="greedy", second_pass=False)
     first, second = (after_silence(recognizer, seconds, speech) for seconds in (601, 601 + 80))
     assert len(first) > 5 and first == second

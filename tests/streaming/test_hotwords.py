@@ -36,7 +36,7 @@ def partials(events: list[Event]) -> str:
 
 @pytest.mark.parametrize("lm", ["auto", None])
 def test_hotword_outside_the_vocabulary_is_recognized(recognizer: Recognizer, lm: str | None) -> None:
-    """In partials, in the second pass, and by the decoder that picks the final."""
+    """In partials, in the second pass, and with the decoder that chooses the final."""
     town = "they went to the town of brankovik"
     plain = recognizer if lm == "auto" else recognizer.with_options(lm=lm)
     hot = plain.with_options(hotwords=["Brankovik:1.5" if lm else "Brankovik:4"])
@@ -157,7 +157,7 @@ def test_hotwords_are_written_as_in_the_file(recognizer: Recognizer) -> None:
 
 
 def test_an_alias_is_a_pronunciation(recognizer: Recognizer) -> None:
-    """And the word that sounds the same is still recognized where it fits the sentence."""
+    """The word that sounds the same must still be recognized where it fits the sentence."""
     plain, hot = (recognizer.with_options(hotwords=hotwords) for hotwords in (None, ["Nguyen = win, new yen : 3"]))
     assert "Nguyen" not in shown(events_of(plain, "i met mister win yesterday"))
     assert "Nguyen" in shown(events_of(hot, "i met mister win yesterday"))

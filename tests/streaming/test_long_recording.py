@@ -17,13 +17,13 @@ from asr.runtime.search import LmWeights
 TOKENS = ["", "<unk>", "", *(f"\u2581{letter}" for letter in "ABCDEFGH")]
 FRAME_S = 0.04
 PAUSE = 10
-"""Frames of silence before a word that begins at its own time, and not where the word before it ends."""
+"""Frames of silence before a word that begins at its own time instead of at the end of the previous word."""
 
 
 def recording(rng: np.random.Generator, num_frames: int) -> tuple[np.ndarray, list[tuple[int, int]]]:
     """The most likely token of each frame, (num_frames,), and (frame, token) of each word.
 
-    Stretches of speech, from a word to a minute without a pause, and pauses of up to 12 s, in which no word is.
+    Stretches of speech, from one word to a minute without a pause, and pauses of up to 12 s without words.
     """
     ids = np.zeros(num_frames, np.int64)
     words: list[tuple[int, int]] = []

@@ -42,7 +42,9 @@ def test_partials_grow_into_finals_one_for_each_utterance(recognizer: Recognizer
 def test_equals_the_masked_full_pass_in_pytorch(
     onnx: OnnxModel, tiny_model: AsrModel, conversation: np.ndarray, chunk_ms: int
 ) -> None:
-    """Endpoints and ragged tail included: the encoder keeps its context, no frame is lost or used twice."""
+    """Includes the endpoint and the incomplete last chunk: the encoder keeps its context, and no frame is lost or used
+    twice.
+    twice."""
     events = recognize(Recognizer(onnx, search="greedy", second_pass=False, chunk_ms=chunk_ms), conversation)
     features = fbank(conversation)[None]
     with torch.no_grad():
@@ -134,7 +136,7 @@ def test_the_decoder_gets_each_frame_in_one_utterance(onnx: OnnxModel, conversat
 
 
 def test_the_last_words_are_never_cut(onnx: OnnxModel, tiny_model: AsrModel, conversation: np.ndarray) -> None:
-    """Whatever the length of the tail, all of its frames are decoded."""
+    """All frames of the last chunk are decoded, whatever its length."""
     recognizer = Recognizer(onnx, search="greedy", second_pass=False)
     for num_samples in range(30000, 42000, 617):
         features = fbank(conversation[:num_samples])[None]
@@ -145,7 +147,7 @@ def test_the_last_words_are_never_cut(onnx: OnnxModel, tiny_model: AsrModel, con
 
 
 def test_audio_of_any_length_gives_all_frames(onnx: OnnxModel) -> None:
-    """One encoder frame for every four feature frames, also where the last ones overflow a chunk."""
+    """One encoder frame for every four feature frames, even if the last ones exceed a chunk."""
     recognizer = Recognizer(onnx, search="greedy", chunk_ms=80)
     for num_samples in range(0, 3 * 1280, 40):
         stream = recognizer.stream()

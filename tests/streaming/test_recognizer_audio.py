@@ -102,7 +102,7 @@ def test_gap_ends_the_utterance_and_keeps_true_times(recognizer: Recognizer, con
 def test_times_stay_true_when_positions_pass_32_bits(
     recognizer: Recognizer, conversation: np.ndarray, bits: int
 ) -> None:
-    """A stream of days, mostly lost audio: the speech begins seconds before a power of two."""
+    """A stream of days that is mostly lost audio; the speech begins seconds before a power of two."""
     audio = conversation[:160000]
     stream = recognizer.stream()
     stream.gap(2**bits - 16000)

@@ -22,7 +22,7 @@ from asr.streaming import Final, Partial
 
 
 def second_looks(recognizer: Recognizer, audio: np.ndarray) -> tuple[list[np.ndarray], int]:
-    """The features of every view of an utterance in `audio`, of all windows together; and the number of finals."""
+    """The features of every view of an utterance in `audio`, with all windows joined; and the number of finals."""
     stream, cache = Stream(recognizer.segment_options), {}
     found: list[np.ndarray] = []
     windows: dict[int, list[np.ndarray]] = {}
@@ -170,7 +170,7 @@ def test_words_found_at_sentence_end_get_second_pass() -> None:
 
 
 def test_cache_is_released_after_the_second_pass(recognizer: Recognizer, conversation: np.ndarray) -> None:
-    """The memory of a device limits their number."""
+    """The memory of a device limits the number of caches."""
     stream = recognizer.stream()
     stream.accept_waveform(conversation)
     assert finals(stream.events()) and set(stream.caches) == {0}

@@ -20,7 +20,7 @@ def recognizer() -> Recognizer:
 
 
 def together(streams: list[Stream]) -> int:
-    """Runs all pending jobs of the streams, those of one kind together; returns the size of the largest batch."""
+    """Runs all pending work of the streams, with work of one kind batched; returns the size of the largest batch."""
     largest = 0
     while waiting := [work for stream in streams if (work := stream.pending()) is not None]:
         batch = [work for work in waiting if work.kind == waiting[0].kind]

@@ -11,7 +11,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 def load_benchmark(name: str) -> ModuleType:
-    """Imports it as a script of that folder would: all callers get the same module."""
+    """Imports the file as a script of its folder would. All callers get the same module."""
     if str(BENCHMARKS) not in sys.path:
         sys.path.append(str(BENCHMARKS))
     return importlib.import_module(name)

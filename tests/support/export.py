@@ -65,8 +65,9 @@ def checkpoint() -> Checkpoint:
 
 @pytest.fixture(scope="session")
 def traced(checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], onnx.ModelProto]:
-    """The graphs of `checkpoint` by the name of their maker, fresh copies: tracing takes seconds, so that it is done
-    once for all processes of pytest-xdist."""
+    """Fresh copies of the graphs of `checkpoint`, by the name of the function that makes them. Tracing takes seconds,
+    so it is done once for all pytest-xdist processes.
+    it is done once for all pytest-xdist processes."""
     import onnx
     import torch
 
@@ -107,7 +108,7 @@ def reuse(traced: Callable[[str], onnx.ModelProto], patch: pytest.MonkeyPatch, n
 
 
 def write(checkpoint: Checkpoint, traced: Callable[[str], onnx.ModelProto], path: Path, **options: Any) -> Path:
-    """Exports `checkpoint` with the graphs that were traced already."""
+    """Exports `checkpoint` with traced graphs."""
     from asr.export.write import export_model
 
     with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""Finds which frames of a stream a run of the encoder is for, for hand-made networks."""
+"""Finds the frames of a stream that an encoder run processes, for hand-made networks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class FramePositions:
         self._num_frames = self._end = 0
 
     def start(self, step: EncoderStep) -> int:
-        """The encoder frame of the stream that `step` begins with. To be called once for every step."""
+        """The encoder frame of the stream at which `step` begins. Must be called once for every step."""
         count = (step.num_frames - 3) // 4
         if step.view == 0:
             frames = np.arange(self._num_frames, self._num_frames + count)

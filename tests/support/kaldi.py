@@ -1,6 +1,6 @@
 """The reference for features: torchaudio's Kaldi filterbank with the settings that the project promises.
 
-They are not imported from `asr.features`, so that a changed constant there fails a test.
+The settings are not imported from `asr.features`, so that a changed constant there fails a test.
 """
 
 from __future__ import annotations

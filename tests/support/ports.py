@@ -7,8 +7,9 @@ import socket
 
 
 def free_port() -> int:
-    """One that nothing listens on, and that the system gives to nobody before the caller's server takes it: what it
-    chooses by itself, for port 0 or a connection, lies above 32000."""
+    """Finds a port on which no process listens and which the system will not assign before the caller's server uses it:
+    ports that the system chooses, for port 0 or a connection, are above 32000.
+    ports that the system chooses, for port 0 or a connection, are above 32000."""
     while True:
         port = random.SystemRandom().randrange(10000, 32000)
         with socket.socket() as probe:

@@ -21,9 +21,9 @@ import soundfile
 from support.virtual_microphone import SAMPLE_RATE, VirtualMicrophone
 
 LEAD_IN = np.zeros(8000, np.int16)
-"""Silence to begin a playback with."""
+"""Silence to play before the audio."""
 LATE_S = 3.0
-"""The longest delay of samples after the playback, even on a busy machine."""
+"""The maximum delay of samples after playback, even on a busy machine."""
 COUNT = 32767
 
 
@@ -68,7 +68,7 @@ class RecordingProcess:
             self.reports.append(json.loads(line))
 
     def wait_for(self, key: str, seconds: float = 30.0) -> dict[str, Any]:
-        """The first report with something at `key`."""
+        """Waits for the first report with a value at `key`."""
         end = time.monotonic() + seconds
         while not (found := [report for report in self.reports if report[key]]):
             assert time.monotonic() < end and self._process.poll() is None, f"no {key} in {self.reports}"
@@ -79,7 +79,7 @@ class RecordingProcess:
         self._process.send_signal(number)
 
     def finish(self, timeout_s: float = 0.0) -> Recording:
-        """Stops the process after `timeout_s`, unless it has ended before."""
+        """Stops the process after `timeout_s`, unless it has already ended."""
         assert self._process.stdin is not None
         self._reader.join(timeout_s)
         self._process.stdin.close()
@@ -89,7 +89,7 @@ class RecordingProcess:
 
 
 def counting(num_samples: int) -> np.ndarray:
-    """(num_samples,) int16 that count from 1 to COUNT again and again: every sample says which one it is."""
+    """(num_samples,) int16 that count from 1 to COUNT repeatedly, so that every sample identifies itself."""
     return (np.arange(num_samples) % COUNT + 1).astype(np.int16)
 
 

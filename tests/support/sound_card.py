@@ -14,11 +14,11 @@ import numpy as np
 SAMPLE_RATE = 48000
 NUM_CHANNELS = 2
 COUNT = 2**23 - 1
-"""Samples count to this, in 24 bits: float32 holds them exactly, and none comes again within three minutes."""
+"""Samples count to this number of 24 bits. float32 holds it exactly, and no number repeats within three minutes."""
 
 
 class SoundCard:
-    """Programs started with `env` have it as the default microphone, and `spare` as another one."""
+    """A virtual sound card. It is the default microphone of programs started with `env`; `spare` is a second one."""
 
     def __init__(self, folder: Path) -> None:
         library = folder / "sound_card.so"

@@ -20,7 +20,8 @@ MODULE = ("module-null-sink", f"sink_name={SINK}", f"rate={SAMPLE_RATE}", "chann
 
 
 class VirtualMicrophone:
-    """A running sound server. `play` a 16 kHz WAV: programs started with `env` hear it, sample by sample."""
+    """A running sound server. Programs started with `env` record the 16 kHz WAV files that `play` plays, sample by
+    sample."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -76,10 +77,10 @@ class VirtualMicrophone:
         return done.stdout.decode()
 
     def play(self, path: Path, sink: str = SINK) -> subprocess.Popen[bytes]:
-        """Plays a 16 kHz mono file; the process ends when it was played to its end.
+        """Plays a 16 kHz mono file. The process ends when the file has been played to its end.
 
-        Begin the file with half a second of silence: the first milliseconds of a playback do not always reach
-        the monitor.
+        Begin the file with half a second of silence, because the first milliseconds of a playback may not reach the
+        monitor.
         """
         return subprocess.Popen(["paplay", "-d", sink, str(path)], env=self.env)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    """Fails if it does not become true in time."""
+    """Waits until `condition` is true; fails if that takes too long."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, "it did not come true"
@@ -66,7 +66,7 @@ class XServer:
         self._windows: list[Window] = []
 
     def window(self, file: Path) -> Window:
-        """A window, once it can be seen."""
+        """A new window, returned when it is visible."""
         self._windows.append(Window(self, file))
         return self._windows[-1]
 

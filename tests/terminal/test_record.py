@@ -77,7 +77,7 @@ def test_the_channel_is_the_microphones(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 class Session:
-    """`asr record` in a process of its own, with the virtual microphone."""
+    """`asr record` in its own process, with the virtual microphone."""
 
     def __init__(self, microphone: VirtualMicrophone, folder: Path, prompts: Path) -> None:
         command = [sys.executable, "-m", "asr.cli", "record", "--out", str(folder), "--prompts", str(prompts)]

@@ -223,7 +223,7 @@ def test_broken_files_are_reported_and_others_read(
 def test_a_wav_whose_header_lies_about_its_length(
     tiny_onnx: Path, sample: np.ndarray, tmp_path: Path, size: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As streamed WAVs do, or recorders that were switched off: no crash, and no text that is not there."""
+    """For example, streamed WAVs or recorders that lost power: no crash, and no text without audio."""
     path = tmp_path / "lies.wav"
     soundfile.write(path, sample, 16000)
     content = bytearray(path.read_bytes())

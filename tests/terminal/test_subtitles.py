@@ -128,7 +128,7 @@ def test_times(seconds: float, time: str) -> None:
 @given(finals())
 @settings(max_examples=40, deadline=None)
 def test_a_file_grows_by_what_is_added(finals: list[Final]) -> None:
-    """Written cues do not change: after a crash, a file lacks only its end."""
+    """Written cues do not change. After a crash, a file lacks only its end."""
     subtitles = Subtitles("vtt")
     text = subtitles.header
     for number, each in enumerate(finals, 1):

@@ -74,8 +74,9 @@ class Shown:
 
 
 def marked(run: PunctuationRun) -> Labels:
-    """A network by rule: a comma two words before one with C, a full stop two words before "on" and at the end; the
-    word after a comma is capitalized."""
+    """A network that follows rules: a comma two words before a word with C, a full stop two words before "on" and at
+    the end, and a capital after a comma.
+    end, and a capital after a comma."""
     words, marks, cases = run.words, [0] * len(run.words), [0] * len(run.words)
     for i in range(len(words) - LOOK_AHEAD):
         marks[i] = 1 if words[i + LOOK_AHEAD][0] == "c" else 2 if words[i + LOOK_AHEAD] == "on" else 0
@@ -194,7 +195,7 @@ def test_punctuation_is_computed_only_for_new_words() -> None:
 
     def network(run: PunctuationRun) -> Labels:
         assert run.continues is (None if sizes and len(run.words) < len(all_words) else False)
-        assert run.pauses_s[0] == 0.5 or run.continues is not None  # that behind a word that is left out
+        assert run.pauses_s[0] == 0.5 or run.continues is not None  # the pause after a word that is left out
         sizes.append(len(run.words))
         return marked(run)
 
@@ -202,7 +203,7 @@ def test_punctuation_is_computed_only_for_new_words() -> None:
     all_words = words_of("cat dog house " * 20)
     for length in range(10, 61, 5):
         formatter.partial(all_words[:length], length)
-    assert max(sizes[1:]) == LEFT_CONTEXT + 5 + LOOK_AHEAD + 1  # which a number could go on from
+    assert max(sizes[1:]) == LEFT_CONTEXT + 5 + LOOK_AHEAD + 1  # from which a number could continue
 
 
 def test_the_pauses_before_words_are_given() -> None:

@@ -28,7 +28,7 @@ WRONG = {
     "the airbus a three twenty landed safely",
     "he ran a mile in three fifty nine",
 }
-"""Sentences whose numbers no rule understands yet."""
+"""Sentences with numbers that no rule covers yet."""
 UNCHANGED = cases("english_unchanged.tsv")
 
 
@@ -105,7 +105,7 @@ def test_every_word_is_shown_once_in_order(language: str) -> None:
 
 
 def settled(words: list[str], language: str = "en") -> list[tuple[str, int, int]]:
-    """The leading tokens of `words` that do not change, whatever follows."""
+    """The leading tokens of `words` that do not change, whatever words follow."""
     options = text_options(formatted=True, tokens=[], language=language)
     assert options is not None
     formatter = TextFormatter(options)

@@ -126,7 +126,7 @@ def test_kills_while_saving_leave_a_loadable_checkpoint(run: Path) -> None:
 
 
 def test_a_full_disk_keeps_the_old_checkpoint(run: Path) -> None:
-    (run / "checkpoint-2.pt.part").symlink_to("/dev/full")  # the system's own device without space
+    (run / "checkpoint-2.pt.part").symlink_to("/dev/full")  # a device that is always full
     with pytest.raises(OSError, match=r"cannot write .*checkpoint-2\.pt: No space left on device"):
         checkpoint_of_step(2).save_step(run, 2)
     assert_step_1_is_left(run)
@@ -158,7 +158,7 @@ def test_a_read_only_directory_keeps_the_old_checkpoint(run: Path, monkeypatch: 
 
 @contextmanager
 def as_nobody() -> Iterator[None]:
-    """Without root privileges, because root may write anywhere."""
+    """Runs without root privileges, because root may write anywhere."""
     if os.geteuid() != 0:
         yield
         return

@@ -1,4 +1,4 @@
-"""The first losses of every recipe equal the recorded ones: any change in training shows."""
+"""The first losses of every recipe equal the recorded ones, which reveals any change in training."""
 
 from __future__ import annotations
 

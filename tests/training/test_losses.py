@@ -115,7 +115,7 @@ def test_loss_of_the_phone_head(model: AsrModel, features: Tensor, denominator_w
 @torch.no_grad()
 @pytest.mark.parametrize("with_words", [True, False])
 def test_losses_of_noise_alone(model: AsrModel, features: Tensor, with_words: bool) -> None:
-    """Blanks in every frame and only the end from the decoder; counts as one token, with other utterances or alone."""
+    """Blanks in every frame, and only the end from the decoder. Counts as one token, with other utterances or alone."""
     torch.manual_seed(3)
     with_phones = AsrModel(replace(model.config, phones=("A", "B"))).eval()
     config = LossConfig(intermediate_ctc_weight=0.25, label_smoothing=0.0, denominator_weight=0.9)

@@ -51,7 +51,8 @@ def test_operations_are_those_of_a_steps_batches() -> None:
     longer = cost(load_config("tiny", SMALL), Rows(4, 20.0), fused=False)
     assert three.flops == 3 * one.flops
     assert one.flops < longer.flops < 1.5 * one.flops, "scores of attention grow with the length"
-    # Two operations per weight and frame forward, four backward; the decoder has fewer tokens than frames.
+    # Two operations per weight and frame in the forward pass and four in the backward pass; the decoder has fewer
+    # tokens than frames.
     frames = ROWS.number * ROWS.seconds * 25
     assert 0.8 < one.flops / (6 * one.num_parameters * frames) < 2
 
