@@ -89,7 +89,7 @@ void Stream::gap(std::int64_t num_samples, std::int32_t sample_rate) {
   after.advance(num_samples, sample_rate);
   if (after.position() > kMaxPosition) {
     throw std::invalid_argument("num_samples is " + std::to_string(num_samples) +
-                                ": the stream would be longer than 2^53 samples of 16 kHz; take a new one");
+                                ": the stream would be longer than 2^53 samples at 16 kHz; take a new one");
   }
   clock_ = after;
   guarded([&] {

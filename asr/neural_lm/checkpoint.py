@@ -89,5 +89,5 @@ class NeuralLmCheckpoint:
             checkpoint.model()
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
             reason = str(error).splitlines()[0]
-            raise CheckpointError(f"{path} is damaged, or of another version: {reason}") from error
+            raise CheckpointError(f"{path} is damaged, or from a different version: {reason}") from error
         return checkpoint

@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
     if args.output.exists() and not args.resume:
         raise LmError(f"{args.output} exists: continue its training with --resume, or give another name")
     if args.resume and args.init:
-        raise LmError("--resume goes on with the weights of --output, so --init cannot be given with it")
+        raise LmError("--resume continues with the weights of --output, so --init cannot be given with it")
     if not args.lr > 0 or not 0 <= args.cooldown <= 1:
         raise LmError(f"--lr {args.lr} must be above 0, --cooldown {args.cooldown} in [0, 1]")
     resume = NeuralLmCheckpoint.load(args.output) if args.resume else _initial(args.init)

@@ -68,7 +68,7 @@ def train(
     step, elapsed, pieces_before = 0, 0.0, 0
     if resume is not None:
         if resume.config != config:
-            raise CheckpointError(f"{path} is of another network, {resume.config}, than {config}")
+            raise CheckpointError(f"{path} has a different network, {resume.config}, than {config}")
         model.load_state_dict(resume.weights)
         if resume.optimizer:
             optimizer.load_state_dict(resume.optimizer)

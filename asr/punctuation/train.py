@@ -57,7 +57,7 @@ def train(
     step, elapsed_s = 0, 0.0
     if resume is not None:
         if resume.config != config:
-            raise CheckpointError(f"{path} is of another network, {resume.config}, than {config}")
+            raise CheckpointError(f"{path} has a different network, {resume.config}, than {config}")
         model.load_state_dict(resume.weights)
         average.weights = {name: value.clone() for name, value in resume.average.items()}
         step = average.num_updates = resume.step

@@ -46,6 +46,6 @@ class NeuralLmFile:
         inputs = dict(zip(NEURAL_LM_INPUTS, tree, strict=True))
         (scores,) = run(self._session, NEURAL_LM_OUTPUTS, inputs, self._name, shrink=True)
         if scores.shape != tree[0].shape:
-            raise ModelError(f"{self._name} gives an output of another shape than its input: {EXPORT_AGAIN}")
+            raise ModelError(f"{self._name} gives an output whose shape does not match its input: {EXPORT_AGAIN}")
         found: npt.NDArray[np.float32] = np.minimum(scores, 0.0)
         return found

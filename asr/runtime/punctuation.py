@@ -116,5 +116,5 @@ class Punctuation(PunctuationNetwork):
         num_units = len(units.pauses)
         marks, cases = run(self._session, PUNCTUATION_OUTPUTS, graph_inputs(units), self._name)
         if marks.shape != (1, num_units, NUM_MARKS) or cases.shape != (1, num_units, NUM_CASES):
-            raise ModelError(f"{self._name} gives an output of another shape than its input: {EXPORT_AGAIN}")
+            raise ModelError(f"{self._name} gives an output whose shape does not match its input: {EXPORT_AGAIN}")
         return Answer(marks[0], cases[0])

@@ -221,7 +221,7 @@ def check_same_network(
     check_shape(other.config, first.config, path)
     if other.tokenizer != first.tokenizer or other.phones != first.phones:
         units = "text units" if other.tokenizer != first.tokenizer else "phones"
-        raise CheckpointError(f"{path} writes other {units} than {first_path}: they cannot be averaged")
+        raise CheckpointError(f"{path} has different {units} than {first_path}: they cannot be averaged")
 
 
 def check_shape(trained: Config, config: Config, source: str) -> None:

@@ -124,7 +124,7 @@ def check_weights(weights: dict[str, Tensor], config: ModelConfig) -> None:
         expected = {name: value.shape for name, value in AsrModel(config).state_dict().items()}
     odd = sorted({name for name, _ in expected.items() ^ {name: w.shape for name, w in weights.items()}.items()})
     if odd:
-        raise ValueError(f"weights of another network than its configuration: {', '.join(odd[:3])}")
+        raise ValueError(f"weights that do not match its configuration: {', '.join(odd[:3])}")
     if damaged := [name for name, value in weights.items() if not value.isfinite().all()]:
         raise ValueError(
             f"weights that are not finite numbers, in {', '.join(damaged[:3])}: take an earlier checkpoint, and "

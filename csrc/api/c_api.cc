@@ -237,7 +237,7 @@ const char* asr_status_text(asr_status status) {
     case ASR_OK: return "ok";
     case ASR_INVALID_ARGUMENT: return "invalid argument";
     case ASR_FILE_UNREADABLE: return "file cannot be read";
-    case ASR_FILE_DAMAGED: return "file is damaged, or of another kind";
+    case ASR_FILE_DAMAGED: return "file is damaged, or of the wrong kind";
     case ASR_RUNTIME_UNAVAILABLE: return "ONNX Runtime is missing or too old";
     case ASR_OUT_OF_MEMORY: return "out of memory";
     case ASR_BUSY: return "another thread is using the stream";

@@ -139,7 +139,7 @@ void NgramLm::read_words(Reader& reader) {
     word_starts_.push_back(static_cast<std::uint32_t>(start));
   }
   if (word_starts_.back() != text_.size() || word_starts_.size() != num_words + 1) {
-    throw_damaged("it has another number of words than it says");
+    throw_damaged("its number of words is not the one that it states");
   }
 }
 

@@ -130,7 +130,7 @@ std::vector<Word> words(const Hypothesis& hypothesis, const LmFusion& fusion, co
   std::vector<WordFrames> found = group_words(hypothesis, fusion.tokens());
   if (found.size() != hypothesis.words.size()) {
     throw std::invalid_argument("the hypothesis has " + std::to_string(hypothesis.words.size()) + " words for " +
-                                std::to_string(found.size()) + " in phones: it is of another search");
+                                std::to_string(found.size()) + " in phones: it is from a different search");
   }
   for (std::size_t i = 0; i < found.size(); ++i) {
     found[i].text = fusion.text(hypothesis.words[i]);

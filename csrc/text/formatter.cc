@@ -228,7 +228,7 @@ ShownText TextFormatter::shown(const std::vector<float>& mark_probs, const std::
 void TextFormatter::punctuate_draft(const std::vector<float>& mark_probs, const std::vector<float>& case_probs,
                                     std::vector<std::string>& all) {
   if (mark_probs.size() != run_->words.size() * kNumMarks || case_probs.size() != run_->words.size() * kNumCases) {
-    throw std::invalid_argument("the network for punctuation answers for another number of words than " +
+    throw std::invalid_argument("the punctuation network returned probabilities for a number of words other than " +
                                 std::to_string(run_->words.size()));
   }
   const TokensWithCommands draft = draft_tokens();

@@ -71,7 +71,7 @@ void set_option(Options& options, const std::string& name, const val& value) {
     if (value.isString()) return set(options, name, std::string_view(text));
     if (value.isTrue() || value.isFalse()) return set(options, name, value.isTrue());
     if (value.isNumber()) return set(options, name, value.as<double>());
-    throw std::invalid_argument(name + " is of another type; it must be " + allowed(option(name)));
+    throw std::invalid_argument(name + " has the wrong type; it must be " + allowed(option(name)));
   });
 }
 

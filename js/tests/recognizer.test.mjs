@@ -152,7 +152,7 @@ test("every option of the core is one of the recognizer, under its name in JavaS
   const types = await readFile(new URL("../src/index.d.ts", import.meta.url), "utf8");
   for (const key of Object.keys(options)) {
     const wrong = { model, [key]: {} }; // no option has this type
-    await assert.rejects(Recognizer.load(wrong), new RegExp(`^RangeError: ${key} is of another type; it must be `));
+    await assert.rejects(Recognizer.load(wrong), new RegExp(`^RangeError: ${key} has the wrong type; it must be `));
     assert.match(types, new RegExp(`^  ${key}\\?: `, "m"));
   }
 });

@@ -224,7 +224,7 @@ def test_resuming_goes_on_where_it_stopped(tmp_path: Path) -> None:
     known = dataclasses.replace(whole, mixed={"john": "JOHn", "mary": "MaRy"})
     more = train(dataclasses.replace(corpus, mixed={"john": "JoHn"}), [], stopped, options, SMALL, resume=known)
     assert (more.step, more.mixed) == (8, {"john": "JoHn", "mary": "MaRy"})
-    with pytest.raises(CheckpointError, match="of another network"):
+    with pytest.raises(CheckpointError, match="has a different network"):
         train(corpus, [], stopped, options, PunctuatorConfig(), resume=saved)
 
 

@@ -243,7 +243,7 @@ def test_words_are_those_of_their_own_search(unknown: tuple[LmFusion, np.ndarray
     fusion, _ = unknown
     lists = {"start_frames": [0], "end_frames": [1], "confidences": [1.0]}
     hypothesis = Hypothesis([1], log_prob=0.0, lm_score=0.0, **lists)
-    with pytest.raises(ValueError, match="has 0 words for 1 in phones: it is of another search"):
+    with pytest.raises(ValueError, match="has 0 words for 1 in phones: it is from a different search"):
         phone_words(hypothesis, fusion, sure("A", spelling=LETTERS), LETTERS)
 
 

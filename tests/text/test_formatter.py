@@ -292,7 +292,7 @@ def test_probabilities_of_other_words_are_refused() -> None:
     formatter = Shown(network=marked).formatter
     assert formatter.final(words_of("HE WENT")) is not None
     for marks, cases in ((1, 1), (1, 2), (2, 1)):
-        with pytest.raises(ValueError, match="another number of words than 2"):
+        with pytest.raises(ValueError, match="a number of words other than 2"):
             formatter.shown([1.0] * marks * NUM_MARKS, [1.0] * cases * NUM_CASES)
 
 

@@ -95,7 +95,7 @@ def test_other_networks_are_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     checkpoint.tokenizer = Tokenizer("char", (*TOKENS[:-1], "C"))
     checkpoint.save(other)
     assert main(["average", str(path), str(other), "-o", str(tmp_path / "mean.safetensors")]) == 1
-    assert f"{other} writes other text units than {path}: they cannot be averaged" in capsys.readouterr().err
+    assert f"{other} has different text units than {path}: they cannot be averaged" in capsys.readouterr().err
     shape = dataclasses.replace(checkpoint.config.model, activation="gelu")
     dataclasses.replace(checkpoint, config=dataclasses.replace(checkpoint.config, model=shape)).save(other)
     assert main(["average", str(path), str(other), "-o", str(tmp_path / "mean.safetensors")]) == 1
