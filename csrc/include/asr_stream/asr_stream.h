@@ -12,24 +12,26 @@
  *
  * THE CONTRACT
  *
- * Audio. Mono, at the sample rate of asr_stream_new, in pieces of any length. The result depends only on the audio, not
- * on how it is split, and is the same as in Python: text, times, confidence.
+ * Audio. Mono, at the sample rate given to asr_stream_new, in pieces of any length. The result depends only on the
+ * audio, not on how it is split, and is the same as in Python: text, times, confidence.
  *
- * Events. They are in order, oldest first. A PARTIAL is the utterance so far; the next PARTIAL or FINAL replaces it,
- * and an empty one removes it. A FINAL is an utterance that has ended (an endpoint); it never changes, and it is empty
- * only if it consisted of spoken commands. A GAP comes after the FINAL of the speech before it. An ERROR reports a
- * problem with the audio; the stream continues. Times are seconds from the stream's first sample, including gaps.
+ * Events. They come in order, oldest first. A PARTIAL is the current utterance so far; the next PARTIAL or FINAL
+ * replaces it, and an empty one removes it. A FINAL is an utterance that has ended (an endpoint). It never changes, and
+ * it is empty only if it consisted of spoken commands. A GAP comes after the FINAL of the speech before it. An ERROR
+ * reports a problem with the audio; the stream continues. Times are seconds from the stream's first sample, including
+ * gaps.
  *
  * Threads. An asr_model is immutable: any number of threads and streams share it, and it may be freed before its
- * streams. An asr_stream is used by one thread at a time, any thread: a second one is refused with ASR_BUSY, and it
- * must not call asr_stream_error or asr_stream_warning, which do not check (asr_status_text may be called). Free a
- * stream only when no call uses it. Only asr_stream_new and asr_stream_change wait for another thread, if it builds a
- * lexicon of the same model at this moment, and asr_model_load, if it loads ONNX Runtime. The library starts no
- * threads, except those of ONNX Runtime if asr_model_options.num_threads is not 1; all work is done within accept, gap,
- * end_utterance, change and finish.
+ * streams. An asr_stream is used by one thread at a time, which may be any thread. A second thread gets ASR_BUSY, and
+ * it must not call asr_stream_error or asr_stream_warning, which do not check (asr_status_text may be called). Free a
+ * stream only when no call uses it. The only calls that wait for another thread are asr_stream_new and
+ * asr_stream_change, while a thread builds a lexicon of the same model, and asr_model_load, while a thread loads ONNX
+ * Runtime. The library starts no threads, except those of ONNX Runtime if asr_model_options.num_threads is not 1. All
+ * work is done within accept, gap, end_utterance, change and finish.
  *
- * Failures. The library never exits, prints, or throws an exception: every failure is returned as a status, with one
- * sentence about it. A refused call changes nothing. Damaged files and any arguments except invalid pointers are safe.
+ * Failures. The library never exits, prints, or throws an exception: every failure is returned as a status, with a
+ * sentence about it. A call that is rejected changes nothing. Damaged files and any arguments except invalid pointers
+ * are safe.
  *
  * Texts. Every `char *` is UTF-8 and ends with a NUL. Data from the app is copied before the call returns. Data
  * returned by the library belongs to the library and stays valid
@@ -40,23 +42,23 @@
  *   - the text of an asr_log_callback: during that call.
  * asr_model_free(NULL) and asr_stream_free(NULL) do nothing.
  *
- * Structs. An app sets the defaults with the struct's _init, then changes members. A struct without _init is refused
- * with ASR_NOT_INITIALIZED. Options of recognition also have names (asr_options_set): a binding that uses the names
- * needs no change for a new option.
+ * Structs. An app sets the defaults with the struct's _init function and then changes members. A struct without _init
+ * is rejected with ASR_NOT_INITIALIZED. Recognition options also have names (asr_options_set): a binding that uses the
+ * names needs no change for a new option.
  *
  * ABI. Later versions may add functions and statuses, and members at the ends of asr_model_options, asr_options,
- * asr_assets and asr_event; asr_word, asr_alternative, and the meaning of every function and number do not change. An
- * app compiled with an older header runs with a newer library. asr_layout tells a binding the layout of the loaded
- * library. Before 1.0 a minor version may break this.
+ * asr_assets and asr_event. asr_word, asr_alternative, and the meaning of every function and number do not change. An
+ * app compiled with an older header runs with a newer library. asr_layout returns the struct layout of the loaded
+ * library, for bindings. Before 1.0, a minor version may break these rules.
  *
  * Versions.
  *   0.1: everything in this file.
  *
- * docs/reference/c_limits.md lists what is refused or cut, and how to check first.
+ * docs/reference/c_limits.md lists the input that is rejected or truncated, and how to check it beforehand.
  *
  * ONNX Runtime (1.18 or newer for the bundled files) is loaded with the first model: from
- * asr_model_options.onnxruntime_path, else from the file named by the environment variable ASR_STREAM_ONNXRUNTIME, else
- * under its usual name (libonnxruntime.so.1, libonnxruntime.so, libonnxruntime.dylib, onnxruntime.dll).
+ * asr_model_options.onnxruntime_path; otherwise from the file named by the environment variable ASR_STREAM_ONNXRUNTIME;
+ * otherwise under its usual name (libonnxruntime.so.1, libonnxruntime.so, libonnxruntime.dylib, onnxruntime.dll).
  */
 #ifndef ASR_STREAM_H
 #define ASR_STREAM_H
