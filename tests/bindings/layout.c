@@ -1,4 +1,5 @@
-/* asr_layout of a libasr_stream of another version: for the name LAYOUT_NAME it says LAYOUT_BYTES. */
+/* Replaces asr_layout by that of a different version of libasr_stream: returns LAYOUT_BYTES for the name LAYOUT_NAME.
+ */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>

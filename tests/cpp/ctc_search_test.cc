@@ -126,7 +126,7 @@ TEST(CtcPrefixBeamSearch, PruningTokensLosesNothing) {
   }
 }
 
-// The same on every machine: an earlier hypothesis is before a later one, and a lower token before a higher one.
+// Ties must give the same result on every machine: the earlier hypothesis and the lower token come first.
 TEST(CtcPrefixBeamSearch, TiesAreBroken) {
   const std::vector<float> rows(2 * 8, std::log(0.125f));
   CtcPrefixBeamSearch search({2, 0});
@@ -188,7 +188,7 @@ TEST(CtcSearch, RepeatsSurvive) {
     for (const float confidence : best.confidences) EXPECT_NEAR(confidence, std::exp(-0.01), 1e-6);
     EXPECT_EQ(search.num_trailing_blanks(), 1);
     EXPECT_EQ(search.num_frames(), 7);
-    // In a new utterance the frame numbers continue and the tokens begin again.
+    // In a new utterance, frame numbers continue and the list of tokens starts again.
     search.reset();
     EXPECT_TRUE(search.hypotheses()[0].tokens.empty());
     EXPECT_EQ(search.num_trailing_blanks(), 0);

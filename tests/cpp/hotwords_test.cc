@@ -35,7 +35,7 @@ std::string message(const std::function<void()>& action) {
   return "";
 }
 
-// The score that hotwords add to `text`: looks for every hotword at every word boundary.
+// The score that hotwords add to `text`, found by looking for every hotword at every word boundary.
 float gain(const std::string& text, const std::map<std::string, float>& boosts) {
   const std::string spaced = " " + text + " ";
   float sum = 0.0f;
@@ -298,7 +298,7 @@ TEST(CtcPhraseSearch, ForgetsAndLeaksNothing) {
   EXPECT_EQ(search.num_trailing_blanks(), 2);
 }
 
-// [unk] can begin after a phrase in a frame whose likeliest token is blank.
+// [unk] can begin after a phrase in a frame whose most likely token is blank.
 TEST(CtcPhraseSearch, UnknownSpeechAfterAPhraseHasAConfidence) {
   CtcPhraseSearch search(std::make_shared<const Phrases>("ABCABC", kLetters));
   const auto frame = [&](const std::string& likely, const std::string& other) {

@@ -12,7 +12,7 @@
 namespace asr_stream {
 namespace {
 
-// Scales log-probabilities so that the probabilities add up to 1.
+// Normalizes log-probabilities so that the probabilities sum to 1.
 std::vector<float> normalized(std::vector<float> row) {
   double total = 0.0;
   for (const float value : row) total += std::exp(value);

@@ -1,4 +1,4 @@
-// The file of the language model, byte by byte: its values, and that a damaged file is never read past its end.
+// The language model file, byte by byte: its values, and that a damaged file is never read past its end.
 #include "search/ngram_lm.h"
 
 #include <gtest/gtest.h>
@@ -142,7 +142,7 @@ TEST(LookAhead, OfAWordWithManyPronunciationsTheFirstCount) {
 constexpr std::uint32_t kManyWords = 40, kFirstWord = 3;  // after the special tokens
 const std::vector<std::string> kPhones{"P", "T", "K"};
 
-// Words of one to three phones, several of them with equal phones, and random bigrams.
+// Words of one to three phones, several of them homophones, and random bigrams.
 std::vector<std::uint8_t> random_file(std::mt19937& random) {
   std::string text = "</s>\n<s>\n<unk>";
   for (std::uint32_t i = kFirstWord; i < kManyWords; ++i) text += "\nW" + std::to_string(10 + i);
@@ -310,7 +310,7 @@ TEST(CtcPrefixBeamSearch, TheEndOfTheSentenceIsAsLikelyAsInTheMeanOfTheLikelyHyp
 TEST_P(Versions, EveryCutIsRefused) {
   auto bytes = small_file(GetParam());
   for (std::size_t size = 0; size < bytes.size(); ++size) {
-    // An allocation of exactly this size: the address sanitizer sees a read past it.
+    // An allocation of exactly this size, so that the address sanitizer detects reads past it.
     const std::unique_ptr<std::uint8_t[]> cut(new std::uint8_t[size]);
     std::copy(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size), cut.get());
     EXPECT_THROW(NgramLm(cut.get(), size), std::invalid_argument) << size;

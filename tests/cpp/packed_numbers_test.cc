@@ -1,4 +1,4 @@
-// Compares packed tables with plain ones.
+// Compares packed tables with unpacked ones.
 #include "search/packed_numbers.h"
 
 #include <gtest/gtest.h>

@@ -36,7 +36,7 @@ std::vector<float> tone(double frequency, std::int32_t rate, double seconds) {
 
 double decibels(double ratio) { return 20.0 * std::log10(std::max(ratio, 1e-12)); }
 
-// The largest difference from `expected(seconds)`, without both ends, where silence has an effect.
+// The largest difference from `expected(seconds)`, excluding both ends, which silence affects.
 template <typename Expected>
 double largest_error(const std::vector<float>& output, Expected expected) {
   double largest = 0.0;

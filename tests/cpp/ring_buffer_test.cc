@@ -20,7 +20,7 @@
 namespace asr_stream {
 namespace {
 
-// The sample at device time `position`: distinct for 2^24 positions in a row, exact in float.
+// The sample at device time `position`: distinct for 2^24 consecutive positions, exact in float.
 float sample_at(std::uint64_t position) { return static_cast<float>(position & 0xffffff); }
 
 std::vector<float> ramp(std::uint64_t first, std::size_t count) {
@@ -29,8 +29,8 @@ std::vector<float> ramp(std::uint64_t first, std::size_t count) {
   return samples;
 }
 
-// Writes 1..N-sample blocks in one thread while another reads; every sample read must be the one that belongs to
-// its device time, and nothing may be unaccounted for. With `wait_for_space` nothing may be lost at all.
+// Writes blocks of 1 to N samples in one thread while another reads. Every sample read must belong to its device time,
+// and every loss must be accounted for. With `wait_for_space`, nothing may be lost.
 void run_threads(RingBuffer& ring, std::uint64_t num_items, bool wait_for_space) {
   std::atomic<bool> done{false};
   std::thread producer([&] {
@@ -53,7 +53,7 @@ void run_threads(RingBuffer& ring, std::uint64_t num_items, bool wait_for_space)
   std::minstd_rand random(2);
   std::vector<float> out(1000);
   std::uint64_t position = 0, num_read = 0, num_gap = 0, num_wrong = 0;
-  // With any scheduling, a consumer that begins late misses samples.
+  // A consumer that begins late must miss samples, whatever the scheduling.
   while (!wait_for_space && ring.num_dropped() == 0) std::this_thread::yield();
   for (;;) {
     const bool last = done.load(std::memory_order_acquire);
@@ -174,7 +174,7 @@ TEST(RingBuffer, AFullListOfGapsLosesNoCount) {
   std::uint64_t position = 0, read_position = 0;
   ring.write(in.data(), 512);
   position = 512;
-  // Each round loses one sample, frees one slot and fills it: a gap each, more of them than the list holds.
+  // Each round loses one sample, frees one slot and fills it, so there are more gaps than the list can hold.
   for (std::size_t round = 0; round < 3 * RingBuffer::kMaxGaps; ++round) {
     ring.write(in.data() + position, 1);
     ++position;
@@ -260,7 +260,8 @@ TEST(CaptureBuffer, CallbackTakesOneChannelAndCounts) {
 }
 
 TEST(LossMeter, TellsLossesByTheClock) {
-  // Blocks of 20 ms at 16 kHz from a device whose clock is slow by 1 in 1000, 15 ms late now and then.
+  // Blocks of 20 ms at 16 kHz from a device whose clock is slow by 1 in 1000 and whose callbacks are sometimes 15 ms
+  // late.
   LossMeter meter;
   std::int64_t accounted = 0, elapsed_ms = 0;
   const auto callback = [&](bool overflow, std::int64_t late_ms = 0) {

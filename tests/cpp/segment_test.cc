@@ -120,8 +120,8 @@ TEST(Segment, FinalsSayWhatEndedThem) {
   EXPECT_EQ(endings(how, audio(20000)), (std::vector<std::string>{"max_utterance", "end_of_audio"}));
 }
 
-// One word of `length` frames after another, without a blank: token 3, which begins a word and lasts `num_first`
-// frames, and letters.
+// Words of `length` frames each, without blanks in between: token 3, which begins a word and lasts `num_first` frames,
+// followed by letters.
 std::vector<Event> fluent(const std::shared_ptr<const SegmentOptions>& how, std::int64_t length, std::size_t seconds,
                           std::int64_t num_first = 1) {
   Segment segment(how);
@@ -178,7 +178,8 @@ TEST(Segment, ALongUtteranceIsNotCutWithinATokenThatBeginsAWord) {
   EXPECT_GT(num_finals, 5);
 }
 
-// The words of the partials of random log-probabilities, frame by frame, and how many are stable; a final has none.
+// The words of the partials for random log-probabilities, frame by frame, and how many are stable; a final has no
+// stable words.
 std::vector<std::pair<std::vector<std::string>, std::size_t>> random_partials(std::uint32_t seed) {
   const auto how = options(SegmentOptions::Search::kBeam);
   how->chunk_size = 1;
@@ -235,7 +236,7 @@ TEST(Segment, TheLastWordOfAPartialIsNotStableAndThoseBeforeItAre) {
 }
 
 TEST(Segment, AWordIsStableOnceNoLikelyHypothesisHasItOtherwise) {
-  // Two words, of which the first is A or B by so many nats, and then A's without end.
+  // Two words. The first is A or B, with this difference in nats; after them come A's endlessly.
   const auto num_stable = [](float margin) {
     const auto how = options(SegmentOptions::Search::kBeam);
     Segment segment(how);
@@ -327,7 +328,7 @@ TEST(Segment, BadOptionsAreRefused) {
   refused([](SegmentOptions& o) { o.endpointer.max_utterance_s = -1; });
 }
 
-// Their search has one token more than the network: [unk].
+// With phrases, the search has one token more than the network: [unk].
 TEST(Segment, PhrasesReadNoMoreThanTheNetworkGives) {
   const auto with_phrases = options();
   with_phrases->phrases = std::make_shared<const Phrases>("AB", with_phrases->tokens);

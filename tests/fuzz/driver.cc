@@ -3,7 +3,7 @@
 //
 //     fuzz_wav -max_total_time=20 corpus/wav
 //
-// After a crash its input is in the file fuzz-input: `fuzz_wav fuzz-input` runs it again.
+// After a crash, its input is in the file fuzz-input; `fuzz_wav fuzz-input` runs it again.
 #include <algorithm>
 #include <chrono>
 #include <csignal>

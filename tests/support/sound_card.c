@@ -1,12 +1,13 @@
-// A sound card for tests, as a plug-in of ALSA: an input with the small buffer and the one sample rate of a real one.
+// An ALSA plug-in that acts as a sound card for tests: an input with the small buffer and the single rate of a real
+// card.
 //
 //     pcm_type.card { lib "/path/sound_card.so" }
 //     pcm.!default { type card rate 48000 channels 2 plug "/path/file" }
 //
-// Frames come with the clock. The frame of device time n counts: n % (2^23 - 1) + 1 in the upper 24 bits of a signed
-// 32-bit sample, negative in every second channel; so whoever captures it can tell every frame that was lost. A reader
-// that falls behind by a buffer gets an overrun (-EPIPE), after which the card goes on with the frame of the moment.
-// The card is plugged in while the file `plug` exists.
+// Frames arrive with the clock. The frame at device time n is a counter: n % (2^23 - 1) + 1 in the upper 24 bits of a
+// signed 32-bit sample, negative in every second channel. So a recording shows every lost frame. A reader that falls
+// behind by a whole buffer gets an overrun (-EPIPE); after it, the card continues with the current frame. The card is
+// plugged in while the file `plug` exists.
 #include <alsa/asoundlib.h>
 #include <alsa/pcm_external.h>
 #include <stdint.h>

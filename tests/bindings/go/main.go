@@ -1,4 +1,4 @@
-// What tests/bindings/test_bindings.py compares with Python: see `expected` there.
+// Prints results that tests/bindings/test_bindings.py compares with Python's; see `expected` there.
 package main
 
 import (

@@ -13,7 +13,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.stream.Collectors;
 
-/** What tests/bindings/test_bindings.py compares with Python: see `expected` there. */
+/** Prints results that tests/bindings/test_bindings.py compares with Python's; see `expected` there. */
 public final class Dump {
   private static String bits(double value) {
     return Long.toHexString(Double.doubleToRawLongBits(value));

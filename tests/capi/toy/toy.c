@@ -22,7 +22,7 @@ static void log_line(void *user_data, asr_log_level level, const char *text) {
   *(size_t *)user_data += level == ASR_LOG_INFO ? strlen(text) : 0;
 }
 
-/* Structs of which the _init was forgotten, each with a status of its own. */
+/* Structs without _init, each with its own status. */
 static void forget(const char *path, const asr_model *loaded) {
   asr_model_options model_options;
   asr_options options;
@@ -81,7 +81,7 @@ int main(int argc, char **argv) {
   EXPECT(asr_options_set(&options, "chunk_ms", "320", error, sizeof error) == ASR_OK);
   EXPECT(asr_stream_new(model, ASR_SAMPLE_RATE, &options, NULL, &stream, error, sizeof error) == ASR_OK);
   EXPECT(asr_stream_new(model, ASR_MAX_SAMPLE_RATE, NULL, NULL, &other, error, sizeof error) == ASR_OK);
-  asr_model_free(model); /* the streams keep it */
+  asr_model_free(model); /* the streams keep it alive */
   while ((count = fread(samples, sizeof *samples, 1600, stdin)) > 0) {
     EXPECT(asr_stream_accept_i16(stream, samples, count) == ASR_OK);
     print_finals(stream);
@@ -93,6 +93,6 @@ int main(int argc, char **argv) {
   EXPECT(asr_stream_accept_f32(stream, NULL, 0) == ASR_FINISHED && *asr_stream_error(stream));
   print_finals(stream);
   asr_stream_free(stream);
-  asr_stream_free(other); /* with nothing said */
+  asr_stream_free(other); /* without any audio */
   return 0;
 }
