@@ -127,8 +127,7 @@ class DataConfig:
     """Longer utterances are excluded from training (and counted)."""
     curriculum_epochs: int = 0
     """Number of initial epochs that use only utterances of at most `curriculum_s`, without augmentation. On a small
-    data set, short clean examples help CTC leave the plateau where it predicts only blanks.
-    set, short clean examples help CTC leave the plateau where it predicts only blanks."""
+    data set, short clean examples help CTC leave the plateau where it predicts only blanks."""
     curriculum_s: float = 6.0
     num_buckets: int = 20
     num_workers: int = 1
@@ -282,9 +281,7 @@ class TrainConfig:
     """Training stops after this many validations without improvement; 0: only at `max_steps`."""
     save_every: int = 200
     log_every: int = 20
-    """Steps averaged into one point of the curves. Reading a value waits for the device, so values are not read every
-    step.
-    step."""
+    """Steps averaged into one point of the curves. Reading a value waits for the device, so not every step is read."""
     keep_checkpoints: int = 2
     precision: str = "bf16"
     """bf16 | fp32; bf16 computes in fp32 on a CPU without instructions for it."""

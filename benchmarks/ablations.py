@@ -41,8 +41,6 @@ BASELINE = "baseline"
 CHUNKS = ("full", "640", "320", "160")
 """Chunks to score with greedy search, in ms. At 640 ms, rescoring by the decoder is also scored, because it shows the
 effect of label smoothing and similar settings. Errors are in characters: after a small budget, hardly any word is
-right, but character errors show differences.
-effect of label smoothing and similar settings. Errors are in characters: after a small budget, hardly any word is
 right, but character errors show differences."""
 DEFAULT_STEPS = 1200
 """About 10 minutes of the recipe tiny on two CPU cores, at 0.5 s a step."""

@@ -137,8 +137,7 @@ class CLibrary:
 
     def model(self, source: str | Path | bytes, log: Any = None, **options: Any) -> CModel:
         """Opens a model file or its bytes. options: those of asr_model_options, with str for paths. punctuation_path
-        and neural_lm_path have the same defaults as in Python.
-        neural_lm_path have the same defaults as in Python."""
+        and neural_lm_path have the same defaults as in Python."""
         wanted = _ModelOptions()
         self.c.asr_model_options_init(byref(wanted), c_size_t(ctypes.sizeof(wanted)))
         options.setdefault("onnxruntime_path", str(onnxruntime_library()))

@@ -163,7 +163,6 @@ class Comparison:
 
     def add(self, span: Span, found: Sequence[Word], alone: Sequence[Word]) -> None:
         """Adds an utterance: its words in the recording, and its words when recognized alone, with times from its own
-        start.
         start."""
         assert span.text is not None
         texts = [" ".join(word.word for word in words).upper() for words in (found, alone)]

@@ -43,9 +43,7 @@ LAYERS = {96: 9, 128: 10, 176: 11, 224: 13}
 RATE = 6e-3
 """Learning rate at a width of 128. It scales with the inverse square root of the width: the optimizer's step has the
 same root mean square in each matrix, so its spectral norm scales with the square root of the width (Yang et al. 2023,
-"A spectral condition for feature learning"). The best rate of `--rates` decays faster, with an exponent of -0.7 to -1.
-root mean square in each matrix, so its spectral norm scales with the square root of the width (Yang et al. 2023, "A
-spectral condition for feature learning"). The best rate of `--rates` decays faster, with an exponent of -0.7 to -1."""
+"A spectral condition for feature learning"). The best rate of `--rates` decays faster, with exponents of -0.7 to -1."""
 ALL_HOURS = 30
 LEAST_ROWS = 6
 NUM_DRAWS = 400
@@ -111,7 +109,6 @@ class Points:
 def subset(data: Path, hours: int) -> Path:
     """The manifest of the first speakers, in a random order, with `hours` in total. An utterance without a speaker
     counts as a speaker.
-    as a speaker.
 
     It is written next to `data`, because a data set has its features in its own folder.
     """

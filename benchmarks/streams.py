@@ -136,7 +136,6 @@ class Server:
     url: str
     answers_all: bool
     """whether each message has a reply (vosk-server's protocol); otherwise each chunk has one, a frame after its end
-    (sherpa-onnx)
     (sherpa-onnx)"""
     chunk_ms: int
 

@@ -120,8 +120,6 @@ class _Rewriter:
     def _one(self) -> str:
         """The number 1, computed as the minimum of 1 and the size of the first input. ONNX Runtime fuses a product, its
         scales and the bias into one operator only if the graph multiplies the scales, and constant folding would remove
-        that.
-        scales and the bias into one operator only if the graph multiplies the scales, and constant folding would remove
         that."""
         size = self._node("Size", [self._input], "input_size")
         size = self._node("Cast", [size], "input_size_float", to=onnx.TensorProto.FLOAT)

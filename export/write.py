@@ -136,7 +136,6 @@ def in_half_precision(model: AsrModel) -> AsrModel:
 
 def without_folders(config: Config) -> Config:
     """The configuration with file names instead of paths, because the folders of the training machine are irrelevant to
-    users.
     users."""
     data, train = config.data, config.train
     sets = [tuple(Path(path).name for path in paths) for paths in (data.train, data.valid)]

@@ -40,8 +40,7 @@ from asr.tokenizer import Tokenizer
 
 MAX_SORTED = 50_000
 """Maximum number of utterances that are sorted into batches of similar lengths. lhotse shuffles a bucket for each
-batch. With all utterances of 960 hours at three speeds in a bucket, that takes a fifth of a training step on a GPU.
-With all utterances of 960 hours at three speeds in a bucket, that takes a fifth of a training step on a GPU."""
+batch. With all utterances of 960 hours at three speeds in a bucket, that takes a fifth of a training step on a GPU."""
 SILENT_FRAMES = 40
 """Length of the silence that replaces a batch without readable utterances."""
 
@@ -75,7 +74,6 @@ class Batch(NamedTuple):
     @property
     def num_tokens(self) -> Tensor:
         """The divisor of the losses, () int64. It counts at least one per utterance, so that a batch of noise does not
-        weigh as much as a batch of words; 0 if nothing was readable.
         weigh as much as a batch of words; 0 if nothing was readable."""
         return self.target_lengths.clamp(min=1).sum() * (self.seconds > 0)
 

@@ -63,7 +63,6 @@ def draw_pieces(
 ) -> Iterator[NoisePiece]:
     """Draws pieces of `recordings` with a total of `hours` for the data set `name`. rooms: impulse responses; if empty,
     rooms are simulated.
-    rooms are simulated.
 
     Raises ValueError for hours or lengths out of range.
     """

@@ -70,7 +70,6 @@ class Prepared:
 
 def num_ctc_frames(text: str) -> int:
     """Minimum number of encoder frames in which CTC can output `text` by characters: repeated ones need a blank in
-    between.
     between."""
     return len(text) + sum(a == b for a, b in pairwise(text))
 

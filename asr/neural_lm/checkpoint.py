@@ -43,7 +43,6 @@ class NeuralLmCheckpoint:
     def from_onnx(path: Path) -> NeuralLmCheckpoint:
         """The weights of a file written by `asr export`, for further training from step 0. int8 weights keep their
         rounded values.
-        values.
 
         Raises CheckpointError with the name of the file if it is not a neural language model.
         """

@@ -30,8 +30,7 @@ REPORT_EVERY = 20
 """Steps between two reports, after the first ones."""
 COOLDOWN = 0.3
 """Default share of the steps at the end over which the learning rate decays linearly to zero. Before, it is constant,
-so that training can be continued beyond the planned number of steps (Hägele et al. 2024).
-that training can be continued beyond the planned number of steps (Hägele et al. 2024)."""
+so that training can be continued beyond the planned number of steps (Hägele et al. 2024)."""
 DEFAULTS = TrainOptions(steps=6000, rows=96, length=128, lr=2e-3, save_every=250)
 
 

@@ -26,8 +26,6 @@ PAUSES = {
 }
 """Shares of the pause classes (from class 1; class 0 is an unknown pause) after each mark in read speech. Measured at
 1862 places between words that the bundled model recognized in 100 utterances of LibriSpeech's train-clean-100, with the
-marks of LibriTTS. There were only 7 question marks, which therefore use the shares of full stops.
-places between words that the bundled model recognized in 100 utterances of LibriSpeech's train-clean-100, with the
 marks of LibriTTS. There were only 7 question marks, which therefore use the shares of full stops."""
 
 NO_PAUSES = 0.35
@@ -97,7 +95,6 @@ class BatchMaker:
 
     def _draw(self, random: np.random.Generator, room: int) -> tuple[int, int, int, int]:
         """Returns an utterance of at most `room` words: the range [start, stop), its first unit, and 1 if it has an end
-        unit.
         unit."""
         corpus = self._corpus
         at_sentence = random.random() < AT_SENTENCE

@@ -22,7 +22,6 @@ NONE, COMMA, PERIOD, QUESTION = range(4)
 """Marks after a word, numbered as in csrc/text/punctuation.h."""
 LOWER, CAPITALIZED, UPPER = range(3)
 """Cases of a word, numbered likewise. A word of mixed case (McDonald) counts as capitalized; `Corpus.mixed` has its
-spelling.
 spelling."""
 UNKNOWN_CASE = 3
 """The case of a word that may be capitalized only because of its position; not trained on."""

@@ -48,7 +48,6 @@ SINCE = {
     **dict.fromkeys(("states", "language", "decoder_units", *CALIBRATION), 4),
 }
 """Format version that introduced each key. Older files have no phones, a decoder without steps, three states with fixed
-names, and the calibration of the bundled models. Their language is guessed from their tokens.
 names, and the calibration of the bundled models. Their language is guessed from their tokens."""
 QUANTIZATIONS = ("none", "int8")
 DECODER_UNITS = ("tokens",)
@@ -90,8 +89,7 @@ class ModelMetadata:
     """none | int8"""
     batch_invariant: bool = True
     """Whether the numbers of a stream do not depend on its batch. Files without this key: true unless quantized,
-    because quantized activations used to share one scale per batch.
-    quantized activations used to share one scale per batch."""
+    because quantized activations used to share one scale per batch."""
     license: str = ""
     """SPDX identifier of the weights' license; empty if not stated."""
     language: str = ""
@@ -122,7 +120,6 @@ class ModelMetadata:
     """Units that the decoder scores: the model's `tokens`."""
     num_decoder_layers: int = 0
     """Layers of the decoder, the second axis of its cache; 0 for a decoder without steps (before version 3) and without
-    decoder.
     decoder."""
 
     # The front end and the strides, as defined in asr.features.

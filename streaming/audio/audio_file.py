@@ -143,7 +143,6 @@ def _read(
 
 def _mono(block: np.ndarray) -> np.ndarray:
     """Averages all channels: (num_samples, num_channels) -> (num_samples,). If they cancel, as with a balanced line
-    recorded in stereo, takes the first channel.
     recorded in stereo, takes the first channel."""
     if block.shape[1] == 1:
         return block[:, 0]
@@ -162,8 +161,7 @@ def _open(
     path: str | Path | IO[bytes], raw: bool, stopped: Callable[[], object]
 ) -> Iterator[tuple[list[tuple[Any, bool]], bool]]:
     """The recordings of a file, each with whether it is an MP3 whose header has the length, and whether the last
-    recording is complete according to the headers.
-    is complete according to the headers."""
+    recording is complete according to the headers."""
     with contextlib.ExitStack() as stack:
         file: Any
         if not isinstance(path, (str, Path)):

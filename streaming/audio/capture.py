@@ -17,8 +17,7 @@ BLOCK_S = 0.02
 """Audio per callback."""
 LATENCY_S = {"ALSA": 0.1}
 """Latency for host APIs with a different default. ALSA's callbacks run on an ordinary thread, so a busy machine
-sometimes loses audio with the default of 40 ms.
-loses audio with the default of 40 ms."""
+sometimes loses audio with the default of 40 ms."""
 RING_S = 30.0
 """Number of seconds that recognition may lag behind before audio is lost."""
 CLOSE_TIMEOUT_S = 2.0

@@ -127,8 +127,6 @@ async def drain(server: Server) -> None:
 def ray_mark() -> Callable[[], bool]:
     """Returns a function that tells whether Ray has begun to end this replica. There is no public API for this. The
     function reads an internal of Ray 2.60, which any release may change, so pyproject.toml lists the releases that
-    work.
-    function reads an internal of Ray 2.60, which any release may change, so pyproject.toml lists the releases that
     work."""
     worker: Any = global_worker
     actor = worker.actors[worker.core_worker.get_actor_id()]

@@ -47,7 +47,6 @@ class Server:
 
     def measure(self) -> None:
         """Measures the cost of audio with the bundled recording, because many clients may connect before any of them
-        speaks.
         speaks."""
         samples, _ = soundfile.read(Path(asr.__file__).parent / "samples" / "sample.wav", dtype="int16")
         self.scheduler.measure(self.recognizer, samples)

@@ -23,7 +23,6 @@ from asr.streaming.terminal.formats import labeled
 
 MIN_ROWS = 3
 """Minimum number of rows that a partial may use, if the window has them. In a taller window it may use a third of the
-rows; these still fit if the window becomes narrower.
 rows; these still fit if the window becomes narrower."""
 
 

@@ -41,8 +41,7 @@ class Live:
 
     def __init__(self, sources: Sequence[Source], output: Output, with_stats: bool, begun_ns: int = 0) -> None:
         """begun_ns: a time on the clock of `time.monotonic_ns` before any source was opened. With several sources,
-        times count from it; with a single source, from its first sample.
-        count from it; with a single source, from its first sample."""
+        times count from it; with a single source, from its first sample."""
         self.stats = Stats()
         self._sources = sources
         self._output = output

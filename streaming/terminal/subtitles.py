@@ -247,7 +247,6 @@ def _cut(words: Sequence[Word], width: int) -> Iterator[Sequence[Word]]:
 
 def _worth(text: str) -> float:
     """Value of a cut after `text`, by the punctuation of its last word: 0 for "Mr." and "p.m.", or negative after a
-    binding word.
     binding word."""
     word = text.rpartition(" ")[2]
     if word.lower().rstrip(".") in _BINDING and (word in _TITLES or word[-1] != "."):
@@ -259,8 +258,7 @@ def _worth(text: str) -> float:
 
 def _cost(words: Sequence[Word], width: int) -> float | None:
     """Cost of a cue: its fullness, so that parts have similar length, plus a penalty for a short duration. None if it
-    does not fit.
-    not fit."""
+    does not fit."""
     lines = _lines(words, width)
     span_s = words[-1].end_s - words[0].start_s
     if not lines or span_s > MAX_CUE_S:

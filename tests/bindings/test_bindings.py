@@ -226,7 +226,6 @@ def test_java_says_how_the_library_is_found(prefix: Path, tmp_path: Path) -> Non
 
 def test_maven_compiles_for_the_stated_version_of_java() -> None:
     """By properties that every version of the compiler plugin reads. Version 3.1, used by Maven 3.8, does not know
-    "release".
     "release"."""
     pom = (FOLDER / "java" / "pom.xml").read_text()
     assert re.findall(r"<maven\.compiler\.(\w+)>(\d+)<", pom) == [("source", "17"), ("target", "17")]

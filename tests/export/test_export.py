@@ -172,8 +172,7 @@ def test_graph_is_dynamic_standard_and_bare(traced: Callable[[str], onnx.ModelPr
 @pytest.mark.parametrize("precision", ["exported", "exported_int8"])
 def test_of_each_layer_only_the_cache_is_kept(precision: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """ONNX Runtime must slice the newest frames of a layer before it computes the next layer. It once kept all frames
-    of all layers until the end: 13 MB for a second pass over 10 s.
-    all layers until the end: 13 MB for a second pass over 10 s."""
+    of all layers until the end: 13 MB for a second pass over 10 s."""
     path = request.getfixturevalue(precision)
     graph = onnx.load(path).graph
     made_by = {output: node for node in graph.node for output in node.output}

@@ -48,7 +48,6 @@ def page() -> Path:
 
 def transcribe(model: Path, wav: Path, *options: str | Path, lm: Path = BUNDLED) -> list[dict[str, Any]]:
     """Events printed by the example. As in Python, the bundled neural language model is used with the bundled language
-    model.
     model."""
     models = ["--model", model, "--lm", lm, "--punctuation", PUNCTUATION]
     models += ["--neural-lm", NEURAL_LM] if lm == BUNDLED else []

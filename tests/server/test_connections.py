@@ -214,7 +214,6 @@ def record_reads(config: uvicorn.Config, sizes: list[int]) -> None:
 
 def test_a_read_brings_few_frames() -> None:
     """Frames of one read are parsed without interruption. 256 KiB, asyncio's default, would block all others for half a
-    second.
     second."""
     sizes: list[int] = []
 

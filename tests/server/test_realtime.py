@@ -58,7 +58,6 @@ def texts(recognizer: Recognizer, audio: np.ndarray) -> list[str]:
 
 def num_deltas(recognizer: Recognizer, audio: np.ndarray) -> list[int]:
     """Expected deltas per utterance: one for each partial with more stable words than all earlier ones, and one for the
-    final.
     final."""
     counts, num_stable = [1], 0
     for event in recognize(recognizer, audio, rate=24000):

@@ -43,7 +43,6 @@ def test_equals_the_masked_full_pass_in_pytorch(
     onnx: OnnxModel, tiny_model: AsrModel, conversation: np.ndarray, chunk_ms: int
 ) -> None:
     """Includes the endpoint and the incomplete last chunk: the encoder keeps its context, and no frame is lost or used
-    twice.
     twice."""
     events = recognize(Recognizer(onnx, search="greedy", second_pass=False, chunk_ms=chunk_ms), conversation)
     features = fbank(conversation)[None]

@@ -66,8 +66,7 @@ def checkpoint() -> Checkpoint:
 @pytest.fixture(scope="session")
 def traced(checkpoint: Checkpoint, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], onnx.ModelProto]:
     """Fresh copies of the graphs of `checkpoint`, by the name of the function that makes them. Tracing takes seconds,
-    so it is done once for all pytest-xdist processes.
-    it is done once for all pytest-xdist processes."""
+    so it is done once for all pytest-xdist processes."""
     import onnx
     import torch
 

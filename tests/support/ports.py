@@ -8,7 +8,6 @@ import socket
 
 def free_port() -> int:
     """Finds a port on which no process listens and which the system will not assign before the caller's server uses it:
-    ports that the system chooses, for port 0 or a connection, are above 32000.
     ports that the system chooses, for port 0 or a connection, are above 32000."""
     while True:
         port = random.SystemRandom().randrange(10000, 32000)

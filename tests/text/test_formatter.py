@@ -75,8 +75,7 @@ class Shown:
 
 def marked(run: PunctuationRun) -> Labels:
     """A network that follows rules: a comma two words before a word with C, a full stop two words before "on" and at
-    the end, and a capital after a comma.
-    end, and a capital after a comma."""
+    the end, and a capital after a comma."""
     words, marks, cases = run.words, [0] * len(run.words), [0] * len(run.words)
     for i in range(len(words) - LOOK_AHEAD):
         marks[i] = 1 if words[i + LOOK_AHEAD][0] == "c" else 2 if words[i + LOOK_AHEAD] == "on" else 0

@@ -45,7 +45,6 @@ SMALL_SIZE = 64
 MAX_SMALL_FRAMES, SMALL_FRAMES_PER_S = 256, 32.0
 MAX_LINE, MAX_HEADERS = 8000, 120
 """Maximum line length in bytes, and maximum number of lines, in the head of a WebSocket request. `websockets` silently
-drops longer heads.
 drops longer heads."""
 MAX_UNREAD = 2
 """Number of messages of a WebSocket client that may always wait, regardless of the other clients."""
@@ -114,7 +113,6 @@ def is_closing(connection: asyncio.Protocol) -> bool:
 
 def _is_our_fault(record: logging.LogRecord) -> bool:
     """Filters out errors that any client can cause, which could fill the log: malformed HTTP, invalid UTF-8, and
-    WebSockets rejected with a response, for which uvicorn reports an incomplete handshake.
     WebSockets rejected with a response, for which uvicorn reports an incomplete handshake."""
     return not record.getMessage().startswith(("Invalid ", "ASGI callable returned without completing handshake"))
 
