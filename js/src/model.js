@@ -95,12 +95,10 @@ export class Model {
     const longest = Math.max(1, ...tokens.map((row) => row.length));
     const padded = new BigInt64Array(tokens.length * longest);
     tokens.forEach((row, i) => row.forEach((token, k) => (padded[i * longest + k] = BigInt(token))));
-    // For an empty utterance, the decoder attends to one frame of zeros.
-    const attended = numFrames ? encoderOut : new Float32Array(this.metadata.dim);
     const [scores] = await this.#decoder.run([
       this.#tensor("int64", padded, [tokens.length, longest]),
       this.#tensor("int64", BigInt64Array.from(tokens, (row) => BigInt(row.length)), [tokens.length]),
-      this.#tensor("float32", attended, [1, Math.max(1, numFrames), this.metadata.dim]),
+      this.#tensor("float32", encoderOut, [1, numFrames, this.metadata.dim]),
     ]);
     return scores.data;
   }
@@ -134,6 +132,7 @@ export class Session {
     }
     const found = session.outputNames.slice(0, outputs.length);
     if (String(session.inputNames) !== String(inputs) || String(found) !== String(outputs)) {
+      await session.release();
       throw new ModelError(
         `${name} is not an asr-stream model: its graph takes ${session.inputNames.join(", ")} and gives ` +
           `${session.outputNames.join(", ")}; \`asr export\` writes one`,

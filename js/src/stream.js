@@ -65,6 +65,7 @@ export class Stream {
   }
 
   change(recognizer) {
+    if (!recognizer?.streamOptions) throw new TypeError("change takes a Recognizer, from load() or withOptions()");
     return this.#inTurn(async () => {
       this.#core.change(recognizer.streamOptions);
       this.#recognizers.push(recognizer);
@@ -97,9 +98,10 @@ export class Stream {
       try {
         await task();
       } catch (error) {
-        this.#core.fail(error.message);
-        this.#failure = error;
-        throw new StreamError(`recognition failed: ${error.message}`, this.#core.takeEvents(), { cause: error });
+        const cause = error instanceof Error ? error : new Error(String(error)); // C++ exceptions have no message
+        this.#core.fail(cause.message);
+        this.#failure = cause;
+        throw new StreamError(`recognition failed: ${cause.message}`, this.#core.takeEvents(), { cause });
       }
       return this.#core.takeEvents();
     });

@@ -72,8 +72,9 @@ class Session {
   }
 
   async audio({ sentAt }) {
-    if (!this.#waiting.length || !this.#stream) return; // processed together with an earlier one, or never opened
-    const samples = concatenated(this.#waiting.splice(0));
+    const blocks = this.#waiting.splice(0);
+    if (!blocks.length || !this.#stream) return; // processed together with an earlier one, or never opened
+    const samples = concatenated(blocks);
     this.#audioS += samples.length / this.#sampleRate;
     await this.#run(() => this.#stream.accept(samples, this.#sampleRate), sentAt);
   }

@@ -163,6 +163,7 @@ test("an utterance is ended and options are changed within a stream", async () =
   const events = [...(await stream.accept(samples)), ...(await stream.endUtterance())];
   const whole = (await recognize(samples)).at(-1);
   assert.deepEqual({ ...events.at(-1) }, { ...whole, endpoint: events.at(-1).endpoint });
+  assert.throws(() => stream.change({}), /TypeError: change takes a Recognizer/); // and the stream goes on
   await stream.change(variant);
   const later = [...(await stream.accept(samples)), ...(await stream.finish())];
   const alone = (await recognize(samples, { by: variant })).at(-1);
