@@ -98,14 +98,14 @@ std::shared_ptr<const SegmentOptions> checked(std::shared_ptr<const SegmentOptio
   }
   const auto num_letters = static_cast<std::int64_t>(options->tokens.size());
   const std::int64_t num_tokens = options->over_phones() ? options->num_phone_tokens() : num_letters;
-  if (options->phrases && options->phrases->num_model_tokens() != num_tokens) {
-    throw std::invalid_argument("the phrases were given " + std::to_string(options->phrases->num_model_tokens()) +
-                                " tokens, the segment " + std::to_string(num_tokens));
-  }
-  if (options->fusion && options->over_phones() &&
-      options->fusion->num_tokens() != 1 + 2 * options->phones.size()) {
-    throw std::invalid_argument("the fusion is over " + std::to_string(options->fusion->num_tokens() / 2) +
-                                " phones, the segment has " + std::to_string(options->phones.size()));
+  const auto require_tokens = [num_tokens](const char* what, std::int64_t found) {
+    if (found == num_tokens) return;
+    throw std::invalid_argument(std::string(what) + " were given " + std::to_string(found) + " tokens, the segment " +
+                                std::to_string(num_tokens));
+  };
+  if (options->phrases) require_tokens("the phrases", options->phrases->num_model_tokens());
+  if (options->fusion) {
+    require_tokens("the language model or hotwords", static_cast<std::int64_t>(options->fusion->num_tokens()));
   }
   check_option("rescore_ctc_weight", options->rescore_ctc_weight);
   return options;

@@ -24,6 +24,7 @@
 #include "api/model.h"
 #include "api/model_stream.h"
 #include "exclusive_use.h"
+#include "search/spelling.h"
 
 using asr_stream::ExclusiveUse;
 using asr_stream::Model;
@@ -88,10 +89,9 @@ asr_status guarded(std::string& text, Action action) noexcept {
 
 asr_status set_error(asr_status status, const std::string& text, char* error, size_t error_size) noexcept {
   if (error && error_size) {
-    size_t length = std::min(text.size(), error_size - 1);
-    while (length && length < text.size() && (text[length] & 0xc0) == 0x80) --length;  // do not cut a character
-    std::memcpy(error, text.data(), length);
-    error[length] = '\0';
+    const std::string_view written = asr_stream::beginning(text, error_size - 1);
+    std::memcpy(error, written.data(), written.size());
+    error[written.size()] = '\0';
   }
   return status;
 }
@@ -300,8 +300,10 @@ void asr_model_free(asr_model* model) { delete model; }
 
 const char* asr_model_property(const asr_model* model, const char* name) {
   if (!model || !name) return nullptr;
-  const auto found = model->model->properties().find(name);
-  return found != model->model->properties().end() ? found->second.c_str() : nullptr;
+  for (const auto& [key, value] : model->model->properties()) {  // `find` would allocate a string, which may throw
+    if (key == name) return value.c_str();
+  }
+  return nullptr;
 }
 
 const char* asr_model_property_name(const asr_model* model, size_t index) {

@@ -120,7 +120,7 @@ void ModelStream::answer(const Work& work) {
     PunctuationModel::Answer answer;
     try {
       answer = model_->punctuation()->run(*units);
-    } catch (const std::runtime_error& error) {  // only case and punctuation are lost, not the words
+    } catch (const std::exception& error) {  // only case and punctuation are lost, not the words
       stream_.not_punctuated(error.what());
       return;
     }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "api/failure.h"
+#include "search/spelling.h"
 
 #if defined(_WIN32)
 #define WIN32_LEAN_AND_MEAN
@@ -71,7 +72,7 @@ std::string reason_in(std::string_view text) {
       break;
     }
   }
-  return text.empty() ? "ONNX Runtime failed" : std::string(text.substr(0, 200));
+  return text.empty() ? "ONNX Runtime failed" : std::string(beginning(text, 200));
 }
 
 std::string join(const std::vector<std::string>& texts) {

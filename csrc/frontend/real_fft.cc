@@ -45,11 +45,9 @@ void radix4_first(int length, const double* ASR_STREAM_RESTRICT tw, const double
 
 // Later passes: `stride` butterflies share a twiddle. kStride makes a small trip count a compile-time constant.
 template <int kStride>
-inline __attribute__((always_inline)) void radix4_body(int length, int stride, const double* ASR_STREAM_RESTRICT tw,
-                                                       const double* ASR_STREAM_RESTRICT xr,
-                                                       const double* ASR_STREAM_RESTRICT xi,
-                                                       double* ASR_STREAM_RESTRICT yr,
-                                                       double* ASR_STREAM_RESTRICT yi) {
+ASR_STREAM_ALWAYS_INLINE void radix4_body(int length, int stride, const double* ASR_STREAM_RESTRICT tw,
+                                          const double* ASR_STREAM_RESTRICT xr, const double* ASR_STREAM_RESTRICT xi,
+                                          double* ASR_STREAM_RESTRICT yr, double* ASR_STREAM_RESTRICT yi) {
   const int s = kStride > 0 ? kStride : stride;
   const int m = length / 4;
   const int quarter = m * s;

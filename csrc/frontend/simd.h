@@ -8,4 +8,10 @@
 #define ASR_STREAM_MULTIVERSION
 #endif
 
+#if defined(_MSC_VER)
+#define ASR_STREAM_ALWAYS_INLINE __forceinline
+#else
+#define ASR_STREAM_ALWAYS_INLINE inline __attribute__((always_inline))
+#endif
+
 #define ASR_STREAM_RESTRICT __restrict

@@ -105,9 +105,8 @@ std::vector<G2p::Pronunciation> G2p::pronounce(std::string_view word, int num_be
     std::vector<Partial>& beam = at[i];
     if (beam.empty()) continue;
     const auto better = [](const Partial& a, const Partial& b) { return a.log_prob > b.log_prob; };
-    const std::size_t beam_size = std::min(beam.size(), kMaxHypotheses);
-    std::partial_sort(beam.begin(), beam.begin() + static_cast<std::ptrdiff_t>(beam_size), beam.end(), better);
-    beam.resize(beam_size);
+    std::stable_sort(beam.begin(), beam.end(), better);  // ties: the same order with every standard library
+    if (beam.size() > kMaxHypotheses) beam.resize(kMaxHypotheses);
     for (const Partial& hypothesis : beam) {
       if (hypothesis.log_prob < beam.front().log_prob - kBeamWidth) break;
       const std::size_t before = i == 0 ? 0 : kept.size();

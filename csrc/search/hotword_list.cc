@@ -24,16 +24,15 @@ float read_boost(std::string_view line, std::string_view number) {
 }
 
 std::string one_spaced(std::string_view text) {
-  std::string result;
-  for (const std::string& word : split_words(text)) result += (result.empty() ? "" : " ") + word;
-  return result;
+  const std::vector<std::string> words = split_words(text);
+  return joined(words, 0, words.size());
 }
 
 }  // namespace
 
 bool HotwordLine::has_own_spelling() const {
   return std::any_of(written.begin(), written.end(),
-                     [](char byte) { return (byte >= '!' && byte < 'a' && byte != '\'') || byte > 'z'; }) ||
+                     [](unsigned char byte) { return (byte >= '!' && byte < 'a' && byte != '\'') || (byte > 'z' && byte < 0x80); }) ||
          written != to_lower(written);
 }
 

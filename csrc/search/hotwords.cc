@@ -107,9 +107,10 @@ Hotwords::Hotwords(std::string_view list, const std::vector<std::string>& tokens
 std::int32_t Hotwords::number_of(const NgramLm& lm, const std::string& word) {
   const std::int32_t number = lm.find(word);
   if (number != lm.unknown()) return number;
-  const auto at = std::find(new_words_.begin(), new_words_.end(), word) - new_words_.begin();
-  if (at == static_cast<std::ptrdiff_t>(new_words_.size())) new_words_.push_back(word);
-  return static_cast<std::int32_t>(lm.num_words()) + static_cast<std::int32_t>(at);
+  const auto next = static_cast<std::int32_t>(lm.num_words() + new_words_.size());
+  const auto [found, is_new] = new_ids_.try_emplace(word, next);
+  if (is_new) new_words_.push_back(word);
+  return found->second;
 }
 
 // Adds every pronunciation of `text`, or nothing if a word has none. word: the word of which `text` is an alias; then

@@ -12,6 +12,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -101,6 +102,7 @@ class Hotwords {
 
   bool in_phones_ = false;
   std::vector<std::string> new_words_, warnings_;
+  std::unordered_map<std::string, std::int32_t> new_ids_;  // of `new_words_`
   std::string first_fault_;
   std::vector<std::pair<std::string, std::string>> forms_;
   std::vector<std::vector<std::int32_t>> endings_;

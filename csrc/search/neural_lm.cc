@@ -163,8 +163,8 @@ std::vector<Hypothesis> SentenceRescoring::rescored(const std::vector<float>& lo
       double neural = at(scored.nodes[word]) - at(scored.before[word]);
       if (word + 1 == scored.nodes.size()) neural = std::max(neural, static_cast<double>(LmFusion::kPauseLogProb));
       const auto ngram = static_cast<double>(scored.ngrams[word]);
-      const double mean = std::log(share_ * std::exp(neural) + (1.0 - share_) * std::exp(ngram));
-      gain += weight_ * mean - ngram;
+      const double mean = share_ * std::exp(neural) + (1.0 - share_) * std::exp(ngram);
+      gain += weight_ * std::log(std::max(mean, 1e-300)) - ngram;  // a share of 1 may leave nothing
     }
     sentences_[i].lm_score += ngram_weight_ * gain;
   }

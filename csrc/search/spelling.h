@@ -1,6 +1,7 @@
 // Spells words with a model's tokens, and reads the lists that users write (hotwords, phrases).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -49,6 +50,13 @@ inline std::string joined(const std::vector<std::string>& words, std::size_t fir
   std::string text;
   for (std::size_t i = first; i < first + count; ++i) text += (i > first ? " " : "") + words[i];
   return text;
+}
+
+// The longest beginning of a UTF-8 text that has at most `size` bytes and ends with a whole character.
+inline std::string_view beginning(std::string_view text, std::size_t size) {
+  size = std::min(size, text.size());
+  while (size && size < text.size() && (text[size] & 0xC0) == 0x80) --size;
+  return text.substr(0, size);
 }
 
 // The nonempty lines of a list, without surrounding white space and without a byte order mark.

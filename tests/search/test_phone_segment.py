@@ -140,7 +140,7 @@ def test_a_network_without_the_phones_is_refused() -> None:
         answer = network(core.work().features)
         with pytest.raises(_core.StreamFailed, match=message):
             core.stepped(answer[0], np.zeros((8, 2), np.float32), phones(*answer))
-    with pytest.raises(ValueError, match="the fusion is over 3 phones, the segment has 0"):
+    with pytest.raises(ValueError, match="language model or hotwords were given 7 tokens, the segment 1"):
         options(phones=[])
 
 

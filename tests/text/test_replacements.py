@@ -88,6 +88,7 @@ def test_replaces_in_every_language_and_in_plain_text() -> None:
     ("lines", "message"),
     [
         (["my address = 12"], "replacement line 'my address = 12' has no arrow"),
+        (["x" + "ä" * 60], f"replacement line 'x{'ä' * 39}...' has no arrow"),  # cut between characters
         (["my address ->"], "replacement line 'my address ->' has nothing after the arrow"),
         (["a b c d e f g h i j k l m n o p q -> r"], "has 17 words before the arrow; it must have 1 to 16"),
         (["a -> " + "b" * 10001], "has 10001 bytes after the arrow; it may have 10000"),
