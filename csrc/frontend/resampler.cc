@@ -118,7 +118,7 @@ void Resampler::produce(std::int64_t num_total, std::vector<float>& output) {
   const auto width = static_cast<std::size_t>(2 * reach_);
   while (center_ + reach_ < end && num_outputs_ < num_total) {
     const float* input = held_.data() + (center_ - reach_ + 1 - held_begin_);
-    const std::int64_t place = exact_ ? phase_ * up_ : phase_ * num_rows_;  // in 1 / up_ rows
+    const std::int64_t place = phase_ * num_rows_;  // in 1 / up_ rows
     const float* row = filters_.data() + static_cast<std::size_t>(place / up_) * width;
     float value = dot(row, input, width);
     if (!exact_) {

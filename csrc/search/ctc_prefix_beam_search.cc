@@ -283,14 +283,11 @@ std::int32_t CtcPrefixBeamSearch::better_of_same_future(const Candidate& candida
   }
   std::int32_t& head = buckets_[(hash ^ hash >> 17) % buckets_.size()];
   for (std::int32_t i = head; i >= 0; i = next_in_bucket_[static_cast<std::size_t>(i)]) {
-    if (same_future(candidate, *selected_[static_cast<std::size_t>(i)])) return i;
+    const Candidate& other = *selected_[static_cast<std::size_t>(i)];
+    if (last_token(candidate) == last_token(other) && candidate.lm.same_future(other.lm)) return i;
   }
   next_in_bucket_.push_back(std::exchange(head, static_cast<std::int32_t>(selected_.size())));
   return -1;
-}
-
-bool CtcPrefixBeamSearch::same_future(const Candidate& a, const Candidate& b) const {
-  return last_token(a) == last_token(b) && a.lm.same_future(b.lm);
 }
 
 CtcPrefixBeamSearch::Entry CtcPrefixBeamSearch::keep(const Candidate& candidate, const float* log_probs) {

@@ -167,7 +167,6 @@ class CtcPrefixBeamSearch {
   void propose_extensions(std::size_t index, const float* log_probs, double lowest);
   bool is_in_beam(std::size_t parent, std::int32_t token, std::int32_t word) const;
   void select();
-  bool same_future(const Candidate& a, const Candidate& b) const;
   std::int32_t better_of_same_future(const Candidate& candidate);
   bool same_words(std::int32_t a, std::int32_t b) const;
   void keep_merge(const Candidate& candidate, const Entry& better, const float* log_probs);

@@ -52,7 +52,7 @@ Commands::Commands(const CommandLanguage* language, std::string_view list) : lan
                                 std::to_string(kMaxLines));
   }
   if (language) {
-    for (const SpokenCommand& row : language->table) add(std::string(row.phrase), row);
+    for (const SpokenCommand& row : language->table) rows_.insert_or_assign(std::string(row.phrase), row);
   }
   std::unordered_set<std::string> given;
   for (const std::string_view line : lines) {
@@ -70,22 +70,13 @@ Commands::Commands(const CommandLanguage* language, std::string_view list) : lan
     if (text.empty()) continue;
     SpokenCommand command = same ? *same : literal(std::move(text));
     command.is_ordinary_word = false;
-    add(phrase, std::move(command));
+    rows_.insert_or_assign(phrase, std::move(command));
   }
   for (const auto& [phrase, command] : rows_) {
     const std::vector<std::string> words = split_words(phrase);
     longest_ = std::max(longest_, words.size());
-    std::string beginning;
-    for (std::size_t i = 0; i + 1 < words.size(); ++i) {
-      beginning += (i ? " " : "") + words[i];
-      beginnings_.insert(beginning);
-    }
+    for (std::size_t n = 1; n < words.size(); ++n) beginnings_.insert(joined(words, 0, n));
   }
-}
-
-void Commands::add(std::string phrase, SpokenCommand command) {
-  command.phrase = "";  // distinguishes it from the table's phrase
-  rows_.insert_or_assign(std::move(phrase), std::move(command));
 }
 
 std::vector<FoundCommand> Commands::find(const std::vector<Word>& words, std::size_t num_known, bool is_final,

@@ -76,8 +76,6 @@ class Commands {
                                  std::size_t* num_decided) const;
 
  private:
-  void add(std::string phrase, SpokenCommand command);
-
   const CommandLanguage* language_;
   std::unordered_map<std::string, SpokenCommand> rows_;
   std::unordered_set<std::string> beginnings_;  // prefixes of phrases

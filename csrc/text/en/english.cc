@@ -157,9 +157,7 @@ NumberTables make_tables() {
         "dna", "rna", "hiv", "aids", "mri", "er", "ok", "pm", "am", "la", "nyc", "aol", "msn", "ssn", "irs", "epa",
         "fda", "nato", "aaa", "cs", "aka", "xyz", "css", "fyi", "sql", "irc", "ira", "iou", "ios", "iso", "isp", "suv",
         "rv", "ufo", "lgbt", "npr", "ncaa", "mit", "ucla", "nypd", "lapd"}) {
-    std::string shown = known;
-    for (char& c : shown) c = static_cast<char>(c - 'a' + 'A');
-    t.initials[known] = shown;
+    t.initials[known] = to_upper(known);
   }
   t.initials["phd"] = "PhD";
   t.initials["ie"] = "i.e.";

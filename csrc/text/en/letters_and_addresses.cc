@@ -3,15 +3,11 @@
 #include <string>
 
 #include "text/en/number_rules.h"
+#include "text/letter_case.h"
 
 namespace asr_stream {
 
 namespace {
-
-std::string capitals(std::string text) {
-  for (char& c : text) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-  return text;
-}
 
 bool is_word_letter(char c) { return c == 'a' || c == 'i' || c == 'o'; }
 
@@ -53,7 +49,7 @@ Shown Rules::letters(std::size_t i) const {
     ++end;
   }
   const auto known = tables.initials.find(run);
-  std::string text = (known != tables.initials.end() ? known->second : capitals(run)) + ending;
+  std::string text = (known != tables.initials.end() ? known->second : to_upper(run)) + ending;
   // "b twelve", "e s three"
   if (ending.empty() && text.back() != '.' && !(run.size() == 1 && is_word_letter(run[0]))) {
     Amount amount;
@@ -67,7 +63,7 @@ Shown Rules::letters(std::size_t i) const {
       while (string.digits.size() > 1 && (spoken.any_digit(end) || spoken.is_letter(end))) {
         const auto digit = spoken.any_digit(end);
         if (!digit && is_word_letter(spoken.word(end)[0])) break;
-        text += digit ? std::to_string(*digit) : capitals(spoken.word(end));
+        text += digit ? std::to_string(*digit) : to_upper(spoken.word(end));
         ++end;
       }
       return {{text, i, end - 1}};
@@ -88,7 +84,7 @@ Shown Rules::lettered(std::size_t i) const {
   const std::size_t n = spoken.below_hundred(i, number), end = i + n;
   if (!n || i == 0 || !spoken.is(i - 1, tables.with_letter)) return {};
   if (!spoken.is_letter(end) || is_word_letter(spoken.word(end)[0]) || spoken.is_letter(end + 1)) return {};
-  return {{std::to_string(number) + capitals(spoken.word(end)), i, end}};
+  return {{std::to_string(number) + to_upper(spoken.word(end)), i, end}};
 }
 
 // "twelve twenty one maple street", "two twenty one b baker street"
@@ -110,7 +106,7 @@ Shown Rules::house(std::size_t i) const {
     return {};
   }
   std::string text = std::to_string(100 * first + second);
-  if (spoken.is_letter(end) && !is_word_letter(spoken.word(end)[0])) text += capitals(spoken.word(end++));
+  if (spoken.is_letter(end) && !is_word_letter(spoken.word(end)[0])) text += to_upper(spoken.word(end++));
   for (std::size_t k = 0; k < 3; ++k) {  // words of the street name
     const std::string& name = spoken.word(end + k);
     if (k > 0 && spoken.is(end + k, tables.streets)) return {{text, i, end - 1}};
