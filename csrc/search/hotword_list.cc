@@ -31,9 +31,10 @@ std::string one_spaced(std::string_view text) {
 }  // namespace
 
 bool HotwordLine::has_own_spelling() const {
-  return std::any_of(written.begin(), written.end(),
-                     [](unsigned char byte) { return (byte >= '!' && byte < 'a' && byte != '\'') || (byte > 'z' && byte < 0x80); }) ||
-         written != to_lower(written);
+  const auto is_special = [](unsigned char byte) {  // a plain char is signed on some machines only
+    return (byte >= '!' && byte < 'a' && byte != '\'') || (byte > 'z' && byte < 0x80);
+  };
+  return std::any_of(written.begin(), written.end(), is_special) || written != to_lower(written);
 }
 
 std::vector<HotwordLine> read_hotwords(std::string_view list, float boost) {
