@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,18 @@ def test_a_file_is_replaced_at_the_end(tmp_path: Path) -> None:
         part.write_text("new")
         assert path.read_text() == "former" and part.parent == tmp_path
     assert path.read_text() == "new" and list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_durable_file_is_synced_before_its_rename(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durable: bool
+) -> None:
+    calls: list[str] = []
+    for name in ("fsync", "replace"):
+        monkeypatch.setattr(os, name, lambda *_, name=name: calls.append(name))
+    with replacing(tmp_path / "notes.txt", durable) as part:
+        part.write_text("new")
+    assert calls == (["fsync", "replace"] if durable else ["replace"])
 
 
 def test_full_disk_is_an_error_naming_the_file(tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from asr.training.checkpoint import Checkpoint
 TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", "A", "B")
 
 
-def checkpoint_of_step(step: int) -> Checkpoint:
-    config = Config(model=ModelConfig(dim=32, num_heads=2, encoder_layers=1, encoder_ff_dim=64, decoder_ff_dim=64))
+def checkpoint_of_step(step: int, phones: tuple[str, ...] = ()) -> Checkpoint:
+    sizes = {"dim": 32, "num_heads": 2, "encoder_layers": 1, "encoder_ff_dim": 64, "decoder_ff_dim": 64}
+    config = Config(model=ModelConfig(**sizes, phones=phones))
     tokenizer = Tokenizer("char", TOKENS)
     torch.manual_seed(0)
     weights = AsrModel(Checkpoint(config, tokenizer, {}, {}, {}).model_config).state_dict()

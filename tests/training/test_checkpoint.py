@@ -125,6 +125,15 @@ def test_kills_while_saving_leave_a_loadable_checkpoint(run: Path) -> None:
     assert not list(run.glob("*.part"))
 
 
+def test_a_checkpoint_is_synced_before_its_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+    for name in ("fsync", "replace"):
+        monkeypatch.setattr(os, name, lambda *_, name=name: calls.append(name))
+    checkpoint_of_step(1).save(tmp_path / "a.pt")
+    checkpoint_of_step(1).pretrained().save(tmp_path / "a.safetensors")
+    assert calls == 2 * ["fsync", "replace"]
+
+
 def test_a_full_disk_keeps_the_old_checkpoint(run: Path) -> None:
     (run / "checkpoint-2.pt.part").symlink_to("/dev/full")  # a device that is always full
     with pytest.raises(OSError, match=r"cannot write .*checkpoint-2\.pt: No space left on device"):
@@ -199,10 +208,16 @@ def test_what_cannot_be_averaged_is_refused(run: Path) -> None:
     checkpoint.save_step(run, 2)
     with pytest.raises(CheckpointError, match=r"checkpoint-2\.pt has different text units than .*checkpoint-3\.pt"):
         average_newest(run, 2)
+    for step, phones in ((3, ("A", "B")), (4, ("B", "A"))):
+        checkpoint_of_step(step, phones).save_step(run, 2)
+    with pytest.raises(CheckpointError, match=r"checkpoint-3\.pt writes other phones than .*checkpoint-4\.pt"):
+        average_newest(run, 2)
+    checkpoint_of_step(4).save_step(run, 2)
+    checkpoint = checkpoint_of_step(5)
     shape = dataclasses.replace(checkpoint.config.model, activation="gelu")
     checkpoint.config = dataclasses.replace(checkpoint.config, model=shape)
     checkpoint.save_step(run, 2)
-    with pytest.raises(CheckpointError, match=r"checkpoint-2\.pt .*model\.activation is 'relu' there, 'gelu' here"):
+    with pytest.raises(CheckpointError, match=r"checkpoint-4\.pt .*model\.activation is 'relu' there, 'gelu' here"):
         average_newest(run, 2)
 
 

