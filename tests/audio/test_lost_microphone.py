@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.x_server import wait_until
 
 from asr.streaming.audio import microphone as module
 from asr.streaming.audio.microphone import Block, Microphone, MicrophoneError
@@ -27,6 +29,8 @@ class PortAudio:
         self.failing: dict[str, int] = {}
         self.error: type[Exception] = self.PortAudioError
         self.num_initialized = 1
+        self.names = ["USB"]
+        self.num_started = self.num_open = 0
 
     def fail(self, call: str) -> None:
         if self.failing.get(call):
@@ -39,7 +43,8 @@ class PortAudio:
 
     def query_devices(self) -> list[dict[str, Any]]:
         self.fail("query_devices")
-        return [{"name": "USB", "hostapi": 0, "max_input_channels": 1, "default_samplerate": 16000.0}]
+        device = {"hostapi": 0, "max_input_channels": 1, "default_samplerate": 16000.0}
+        return [{"name": name} | device for name in self.names]
 
     def _terminate(self) -> None:
         self.fail("_terminate")
@@ -54,11 +59,16 @@ class PortAudio:
     def RawInputStream(self, callback: Any, **options: Any) -> Any:
         def start() -> None:
             self.fail("start")
+            self.num_started += 1
             callback(bytearray(4 * BLOCK), BLOCK, None, SimpleNamespace(input_overflow=False))
 
         def nothing() -> None: ...
 
-        return SimpleNamespace(start=start, stop=nothing, abort=nothing, close=nothing, active=True)
+        def close() -> None:
+            self.num_open -= 1
+
+        self.num_open += 1
+        return SimpleNamespace(start=start, stop=nothing, abort=nothing, close=close, active=True)
 
 
 @pytest.fixture
@@ -89,6 +99,23 @@ def test_lost_microphone_is_retried_when_portaudio_fails(portaudio: PortAudio, c
         until_lost(microphone)
         assert len(next_audio(microphone).samples) == BLOCK
     assert portaudio.failing[call] < 3
+
+
+def test_microphone_closed_while_lost_leaves_nothing_open(portaudio: PortAudio) -> None:
+    with Microphone(rescan=True) as microphone:
+        until_lost(microphone)
+        wait_until(lambda: portaudio.num_started == 2)
+        wait_until(lambda: "reopen-microphone" not in {thread.name for thread in threading.enumerate()})
+        assert portaudio.num_open == 1
+    assert portaudio.num_open == 0
+
+
+def test_a_device_is_the_one_of_this_name(portaudio: PortAudio) -> None:
+    """Of devices whose names only contain the wanted one, the first is taken."""
+    portaudio.names, portaudio.default.device["input"] = ["USB 2", "USB", "sysdefault"], 2
+    for wanted, index in (("USB", 1), ("usb", 0), ("sys", 2), (None, 2), (0, 0)):
+        with Microphone(wanted) as microphone:
+            assert microphone.device.index == index
 
 
 def test_other_errors_than_portaudios_reach_the_reader(portaudio: PortAudio) -> None:

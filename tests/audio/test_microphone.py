@@ -20,6 +20,7 @@ import pytest
 import soundfile
 from support.recording_process import LEAD_IN, counting, record
 from support.virtual_microphone import VirtualMicrophone
+from support.x_server import wait_until
 
 from asr import Recognizer
 from asr._core import RingBuffer
@@ -145,6 +146,14 @@ def test_stopped_device_is_noticed_despite_a_busy_reader(clock: Clock, opened: t
     assert block is not None and block.lost and block.error == "microphone 'USB' stopped; opening it again"
 
 
+def test_a_device_may_take_seconds_to_start(opened: tuple[Microphone, Any]) -> None:
+    microphone, device = opened
+    device.num_received = 0
+    assert microphone.read(4.0) is None
+    block = microphone.read(2.0)
+    assert block is not None and block.lost
+
+
 def test_overflows_are_counted_and_reported_at_intervals(clock: Clock, opened: tuple[Microphone, Any]) -> None:
     """The last overflows are reported when the microphone is closed."""
     microphone, device = opened
@@ -212,7 +221,7 @@ def test_speech_becomes_text_while_it_is_spoken(
     """With the bundled model. The text is nearly that of the file, because the chunk boundaries differ."""
     soundfile.write(tmp_path / "play.wav", np.concatenate([LEAD_IN, sample]), 16000)
     command = Command(virtual_microphone, "--chunk-ms", "320")
-    time.sleep(4)
+    wait_until(lambda: virtual_microphone.control("list", "short", "source-outputs"))
     with virtual_microphone.play(tmp_path / "play.wav") as player:
         assert player.wait(timeout=60) == 0
         played = time.monotonic()
@@ -266,7 +275,7 @@ def test_ctrl_c_within_a_sentence_flushes_last_words(
 ) -> None:
     soundfile.write(tmp_path / "play.wav", np.concatenate([LEAD_IN, sample]), 16000)
     command = Command(virtual_microphone, "--model", str(tiny_onnx))
-    time.sleep(4)
+    wait_until(lambda: virtual_microphone.control("list", "short", "source-outputs"))
     with virtual_microphone.play(tmp_path / "play.wav") as player:
         command.wait_for("partial")
         time.sleep(1)

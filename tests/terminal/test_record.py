@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +18,8 @@ from support.virtual_microphone import VirtualMicrophone
 
 from asr.cli import main
 from asr.data.manifests import Utterance, read_table
-from asr.streaming.terminal.record import PROMPTS, Recorder, fault, read_prompts
+from asr.streaming.audio.microphone import Block
+from asr.streaming.terminal.record import PROMPTS, Recorder, fault, read_prompts, record, walk
 
 TONE = (0.3 * np.sin(np.arange(16000) * 0.1)).astype(np.float32)
 
@@ -74,6 +77,76 @@ def test_prompts(tmp_path: Path) -> None:
 def test_the_channel_is_the_microphones(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["record", "--out", str(tmp_path), "--channel", "0"]) == 1
     assert "channel is 0; it must be a whole number in [1, " in capsys.readouterr().err
+
+
+class Fake:
+    """A microphone, and the clock of `asr record`: each block takes as long as it is.
+
+    blocks: read one after the other, then silence. before: blocks that it heard earlier.
+    """
+
+    def __init__(self, blocks: Sequence[Block] = (), before: int = 0, sample_rate: int = 16000) -> None:
+        self.sample_rate, self.now = sample_rate, 0.0
+        self.ready: Callable[[], object] = lambda: None
+        """Waited for before each block."""
+        self._blocks, self._before = list(blocks), before
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def read(self, timeout_s: float) -> Block | None:
+        if self._before:
+            self._before -= 1
+            return Block(np.ones(800, np.float32), self.sample_rate)
+        if timeout_s == 0:
+            return None
+        self.ready()
+        silence = Block(np.zeros(self.sample_rate // 20, np.float32), self.sample_rate)
+        block = self._blocks.pop(0) if self._blocks else silence
+        self.now += len(block.samples) / self.sample_rate
+        return block
+
+
+def recorded(microphone: Fake, monkeypatch: pytest.MonkeyPatch, until_s: float) -> tuple[np.ndarray, str]:
+    monkeypatch.setattr("asr.streaming.terminal.record.time", microphone)
+    return record(microphone, lambda: microphone.now >= until_s)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("sample_rate", [16000, 48000])
+def test_recording_lasts_from_key_to_key(monkeypatch: pytest.MonkeyPatch, sample_rate: int) -> None:
+    """And a quarter of a second longer, because the key is pressed early; at 16 kHz."""
+    tone = Block((0.3 * np.sin(np.arange(sample_rate) * 1600 / sample_rate)).astype(np.float32), sample_rate)
+    samples, error = recorded(Fake([tone], before=3, sample_rate=sample_rate), monkeypatch, 1.0)
+    assert error == "" and len(samples) == pytest.approx(1.25 * 16000, abs=0.05 * 16000)
+    np.testing.assert_allclose(samples[1000:15000], TONE[1000:15000], atol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        (Block(TONE, 16000, error="it stopped"), "it stopped"),
+        (Block(TONE, 16000, gap=7), "7 samples were lost"),
+        (Block(np.tile(TONE, 40), 16000), "stopped after 30 s; press Enter when you are done"),
+    ],
+)
+def test_incomplete_recording_says_why(monkeypatch: pytest.MonkeyPatch, block: Block, message: str) -> None:
+    assert recorded(Fake([block]), monkeypatch, 100.0)[1] == message
+
+
+def test_r_discards_a_recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    typed = threading.Event()
+
+    def keys() -> Iterator[str]:
+        yield from ("\n", "\n", "r\n", "\n", "\n", "\n")
+        typed.set()
+
+    microphone = Fake([Block(TONE, 16000), Block(0.5 * TONE, 16000)])
+    microphone.ready = typed.wait
+    monkeypatch.setattr("asr.streaming.terminal.record.time", microphone)
+    monkeypatch.setattr(sys, "stdin", keys())
+    assert walk(["ONE"], Recorder(tmp_path, "me"), microphone) == 1  # type: ignore[arg-type]
+    samples, _ = soundfile.read(tmp_path / "0001.flac")
+    assert np.abs(samples).max() == pytest.approx(0.15, abs=0.01)
 
 
 class Session:
