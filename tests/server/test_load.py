@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
+import urllib.request
 
 import numpy as np
 import pytest
 from starlette.testclient import TestClient, WebSocketDenialResponse
+from support.server import serving
+from websockets.sync.client import connect
 
 from asr import Recognizer
 from asr.streaming.server import session as session_module
@@ -53,12 +57,16 @@ def test_cost_is_measured_before_the_first_client(recognizer: Recognizer) -> Non
     async def run() -> None:
         async with Server(recognizer) as server:
             server.measure()
-            first = server.scheduler.cost
-            assert 1e-4 < first < 1 and first != USUAL_COST
-            server.scheduler.measure(recognizer, np.zeros(16000 * 40, np.int16))
-            assert server.scheduler.cost < first  # silence costs less
+            assert 1e-4 < server.scheduler.cost < 1 and server.scheduler.cost != USUAL_COST
 
     asyncio.run(run())
+
+
+def test_a_new_server_knows_its_cost() -> None:
+    with serving() as server, connect(f"{server.ws_url}/vosk"):
+        metrics = urllib.request.urlopen(f"{server.url}/metrics", timeout=60).read().decode()
+    (load,) = re.findall(r"^asr_stream_load (.+)$", metrics, re.MULTILINE)
+    assert 0 < float(load) != pytest.approx(100 * USUAL_COST)
 
 
 def test_excess_stream_is_refused_and_others_go_on(
@@ -119,3 +127,6 @@ def test_clients_hear_of_it(recognizer: Recognizer) -> None:
             form = {"file": ("a.wav", b"x")}
             answer = client.post("/v1/audio/transcriptions", headers=HEADERS, files=form)
             assert answer.status_code == 503 and answer.json()["error"]["code"] == "overloaded"
+        server.stopping.set()  # a load balancer must send no more clients
+        health = client.get("/healthz", headers=HEADERS)
+        assert health.status_code == 503 and health.json() == {"status": "stopping"}

@@ -8,10 +8,12 @@ import urllib.request
 from collections.abc import Iterator
 
 import pytest
+from starlette.datastructures import Headers
 from support.raw_sockets import HANDSHAKE, health, tcp, until
 from support.server import RunningServer, serving
 
 from asr.streaming.server.cli import main
+from asr.streaming.server.security.access import Access
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +77,33 @@ def test_who_is_let_in(locked: RunningServer, headers: dict[str, str], status: i
     usual = {"Host": "localhost:{port}", "Authorization": "Bearer correct horse"}
     said = {name: value.format(port=locked.port) for name, value in (usual | headers).items()}
     assert knock(locked, said) == status
+
+
+def test_server_for_others_answers_to_any_name() -> None:
+    access, headers = Access("0.0.0.0", token="secret"), {"host": "asr.example:8000"}
+    refusal = access.refusal("/vosk", Headers(headers), websocket=True)
+    assert refusal is not None and refusal[0] == 401
+    headers["authorization"] = "Bearer secret"
+    assert access.refusal("/vosk", Headers(headers), websocket=True) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "token", "warns"),
+    [(["--host", "0.0.0.0"], "", True), (["--host", "0.0.0.0"], "secret", False), ([], "", False)],
+)
+def test_server_that_anyone_may_use_warns(
+    locked: RunningServer,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    options: list[str],
+    token: str,
+    warns: bool,
+) -> None:
+    monkeypatch.setenv("ASR_STREAM_TOKEN", token)
+    assert main([*options, "--port", str(locked.port)]) == 1
+    error = capsys.readouterr().err
+    assert f"port {locked.port}: Address already in use" in error  # so it ends before it loads the model
+    assert ("anyone who reaches 0.0.0.0 may use this server: set ASR_STREAM_TOKEN" in error) == warns
 
 
 def test_metrics_want_the_token_and_health_does_not(locked: RunningServer) -> None:

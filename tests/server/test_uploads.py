@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import io
+import itertools
 import os
 import tempfile
 import time
@@ -79,16 +80,40 @@ def test_a_full_disk_is_status_507(monkeypatch: pytest.MonkeyPatch) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(starlette.formparsers, "SpooledTemporaryFile", Full)
-    head = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n'
-    scope = {"type": "http", "headers": [(b"content-type", b"multipart/form-data; boundary=x")]}
+    error = refusal_of_upload(HEAD + bytes(1000) + b"\r\n--x--\r\n")
+    assert error.status == 507 and error.to_dict()["type"] == "server_error"
+    assert "cannot be stored: No space left on device" in str(error)
+
+
+def test_server_that_ends_takes_no_upload() -> None:
+    error = refusal_of_upload(HEAD, stopping=True)
+    assert error.status == 503 and error.to_dict()["code"] == "stopping"
+
+
+def test_an_endless_upload_is_ended() -> None:
+    """Although its parts come without a pause; it would be too large later."""
+    error = refusal_of_upload(HEAD, max_session_s=0.05, max_upload_bytes=100_000)
+    assert error.status == 408 and "takes longer than 0.05 s" in str(error)
+
+
+HEAD = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n'
+
+
+def refusal_of_upload(body: bytes, stopping: bool = False, **limits: float) -> ProtocolError:
+    """What `receive_form` raises for an upload that begins with `body`, after which it sends zeros without end."""
+    parts = itertools.chain([body], itertools.repeat(bytes(8)))
 
     async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": head + bytes(1000) + b"\r\n--x--\r\n"}
+        await asyncio.sleep(0)
+        return {"type": "http.request", "body": next(parts), "more_body": True}
 
-    async def run() -> None:
-        server: Any = SimpleNamespace(limits=Limits(), stopping=asyncio.Event())
-        with pytest.raises(ProtocolError, match="cannot be stored: No space left on device") as raised:
+    async def run() -> ProtocolError:
+        server: Any = SimpleNamespace(limits=Limits(**limits), stopping=asyncio.Event())
+        if stopping:
+            server.stopping.set()
+        scope = {"type": "http", "headers": [(b"content-type", b"multipart/form-data; boundary=x")]}
+        with pytest.raises(ProtocolError) as raised:
             await receive_form(Request(scope, receive), server)
-        assert raised.value.status == 507 and raised.value.to_dict()["type"] == "server_error"
+        return raised.value
 
-    asyncio.run(run())
+    return asyncio.run(run())

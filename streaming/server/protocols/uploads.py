@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncGenerator
 from typing import IO, Any
 
@@ -72,12 +73,20 @@ async def receive_form(request: Request, server: Server) -> tuple[FormData, IO[b
     length = request.headers.get("content-length", "0")
     check_size(int(length[:20]) if length.isascii() and length.isdigit() else 0)
 
+    ends = time.monotonic() + limits.max_session_s
+
     async def body() -> AsyncGenerator[bytes, None]:
         num_bytes, more = 0, True
         while more:
+            # Not cancelled from outside: until Python 3.12, `wait_for` ignores that if a message has just come.
+            left_s = ends - time.monotonic()
+            if left_s <= 0:
+                raise ProtocolError(f"the upload takes longer than {limits.max_session_s:g} s", status=408)
             try:
-                message = await asyncio.wait_for(request.receive(), limits.idle_s)
+                message = await asyncio.wait_for(request.receive(), min(limits.idle_s, left_s))
             except (TimeoutError, asyncio.TimeoutError) as error:
+                if left_s < limits.idle_s:
+                    continue
                 raise ProtocolError(f"nothing came for {limits.idle_s:g} s", status=408) from error
             if message["type"] == "http.disconnect":
                 raise ClientDisconnect
@@ -90,9 +99,7 @@ async def receive_form(request: Request, server: Server) -> tuple[FormData, IO[b
 
     parser = MultiPartParser(request.headers, body(), max_files=1, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES)
     try:
-        form = await asyncio.wait_for(parser.parse(), limits.max_session_s)
-    except (TimeoutError, asyncio.TimeoutError) as error:
-        raise ProtocolError(f"the upload takes longer than {limits.max_session_s:g} s", status=408) from error
+        form = await parser.parse()
     except OSError as error:
         raise ProtocolError(f"the upload cannot be stored: {error.strerror}; try again later", status=507) from error
     except (MultiPartException, ValueError) as error:
