@@ -26,7 +26,7 @@ from asr.export.neural_lm import NeuralLmGraph, example_tree, export_neural_lm
 from asr.neural_lm.checkpoint import NeuralLmCheckpoint
 from asr.neural_lm.model import NeuralLm, NeuralLmConfig, causal
 from asr.neural_lm.text import learn_pieces, read, rows
-from asr.neural_lm.train import DEFAULTS, rate, train
+from asr.neural_lm.train import DEFAULTS, perplexity, rate, train
 from asr.runtime.neural_lm import NeuralLmFile
 from asr.runtime.onnx_session import ModelError
 from asr.tokenizer import SOS_EOS_ID, Tokenizer
@@ -99,6 +99,69 @@ def test_training_ends_after_its_minutes(
     assert 0 < done.step == len(shares) < 10
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
+    resume = NeuralLmCheckpoint.load(tmp_path / "lm.pt")  # its minutes have passed
+    again = train(
+        [read(text_file, 1.0, tokenizer)],
+        tmp_path / "lm.pt",
+        tokenizer,
+        replace(DEFAULTS, steps=100, rows=8, length=16),
+        tiny(tokenizer),
+        minutes=2.0,
+        resume=resume,
+    )
+    assert again.step == done.step
+
+
+def test_ctrl_c_saves_the_last_step(
+    text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps, clip = itertools.count(), torch.nn.utils.clip_grad_norm_
+
+    def interrupted(*args: Any, **options: Any) -> torch.Tensor:
+        if next(steps) == 2:
+            raise KeyboardInterrupt
+        return clip(*args, **options)
+
+    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", interrupted)
+    output = tmp_path / "lm.pt"
+    command = ["neural-lm", str(text_file), "-o", str(output), "--pieces", "40", "--layers", "1", "--rows", "1"]
+    assert main([*command, "--steps", "9"]) == 130
+    assert f"{output} is saved, continue with --resume" in capsys.readouterr().err
+    assert NeuralLmCheckpoint.load(output).step == 2
+
+
+@pytest.mark.parametrize("steps", [2, 3])
+def test_only_long_trainings_are_compiled(
+    text_file: Path, tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
+) -> None:
+    """In one graph, which computes the same."""
+    compiled, compile_graph = [], torch.compile
+
+    def compile_(module: torch.nn.Module) -> Any:
+        compiled.append(module)
+        return compile_graph(module, backend="eager", fullgraph=True)
+
+    monkeypatch.setattr(torch, "compile", compile_)
+    expected = trained(text_file, tokenizer, tmp_path / "eager.pt", steps)
+    assert not compiled
+    monkeypatch.setattr("asr.neural_lm.train.COMPILED_FROM", 3)
+    found = trained(text_file, tokenizer, tmp_path / "compiled.pt", steps)
+    assert len(compiled) == (steps == 3)
+    for name, value in expected.weights.items():
+        torch.testing.assert_close(found.weights[name], value)
+
+
+def test_perplexity_is_the_mean_over_pieces(tokenizer: Tokenizer) -> None:
+    """Of a part of 256 and one of 44, with the end of the last utterance."""
+    torch.manual_seed(1)
+    model = NeuralLm(tiny(tokenizer)).eval()
+    pieces = np.random.default_rng(1).integers(3, tokenizer.vocab_size, 300)
+    ids, total = torch.tensor([*pieces, SOS_EOS_ID])[None], 0.0
+    for part in (ids[:, :257], ids[:, 256:]):
+        with torch.no_grad():
+            log_probs = model(part[:, :-1], *causal(part.shape[1] - 1))[0].log_softmax(-1)
+        total -= float(log_probs.gather(1, part[0, 1:, None]).sum())
+    assert perplexity(model, pieces) == pytest.approx(math.exp(total / 300))
 
 
 def test_rate_falls_to_zero_over_the_last_share() -> None:
