@@ -106,7 +106,7 @@ def test_captions_go_on_if_typing_or_microphone_fails(conversation: np.ndarray, 
         dictation = Dictation(source, open_microphone, switch, typing, output, with_stats=False)
         for _ in range(40):
             dictation.step()
-        typing._thread.join(0.5)  # until the program has failed
+        wait_until(lambda: typing.fault)
         switch.on = False
         dictation.step()
         paused_at = source.stream.sample_offset
