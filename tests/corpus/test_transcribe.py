@@ -23,7 +23,7 @@ from support.synth import write_audio
 from asr import Recognizer
 from asr.cli import main
 from asr.data.manifests import Utterance, read_table
-from asr.streaming.corpus.texts import Task
+from asr.streaming.corpus.texts import Stopped, Task
 from asr.streaming.corpus.workers import Outcome, run_workers
 from asr.streaming.terminal.options import add_recognition_options
 from asr.tables import Recording
@@ -61,6 +61,17 @@ def wait_until(condition: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
+def reader_of(pipe: Path) -> int:
+    """The process that has opened `pipe`; 0 if there is none."""
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        try:
+            if os.readlink(link) == str(pipe):
+                return int(link.parts[2])
+        except OSError:
+            pass
+    return 0
+
+
 def test_text_is_the_streams_and_becomes_a_label(
     corpus: Path, recognizer: Recognizer, conversation: np.ndarray, options: Namespace, tmp_path: Path
 ) -> None:
@@ -94,6 +105,14 @@ def test_subtitles_that_are_wanted_later_need_no_recognizer(
     later.do(None, long)  # type: ignore[arg-type]
     subtitles = [tmp_path / folder / "talks/a/long.srt" for folder in ("at once", "later")]
     assert subtitles[0].read_text() == subtitles[1].read_text() and later.is_done(long)
+
+
+def test_text_that_nobody_waits_for_is_not_written(
+    corpus: Path, recognizer: Recognizer, options: Namespace, tmp_path: Path
+) -> None:
+    with pytest.raises(Stopped):
+        Task(options, tmp_path).do(recognizer, recording(corpus, "short.flac"), stopped=lambda: True)
+    assert files(tmp_path) == []
 
 
 def test_full_disk_costs_only_the_unwritten_text(
@@ -145,14 +164,11 @@ def test_killed_worker_costs_one_recording(corpus: Path, tiny_onnx: Path, tmp_pa
         return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
     def reader_of_the_pipe() -> int:
-        for link in Path("/proc").glob("[0-9]*/fd/*"):
-            try:
-                if os.readlink(link) == str(tmp_path / "hangs.wav"):
-                    return int(link.parts[2])
-            except OSError:
-                pass
-        return 0
+        return reader_of(tmp_path / "hangs.wav")
 
+    half = out / "table" / "hangs.jsonl.part"
+    half.parent.mkdir(parents=True)
+    half.write_text("half of")
     process = start()
     wait_until(reader_of_the_pipe)
     os.kill(reader_of_the_pipe(), signal.SIGKILL)
@@ -168,6 +184,7 @@ def test_killed_worker_costs_one_recording(corpus: Path, tiny_onnx: Path, tmp_pa
     assert [row["audio_filepath"] for row in rows] == [str(short), str(long)] and rows[1]["text"]
     written = {name: (out / name).stat().st_mtime_ns for name in names}
 
+    half.write_text("half of")
     process = start()
     wait_until(reader_of_the_pipe)
     os.killpg(process.pid, signal.SIGINT)
@@ -183,6 +200,21 @@ def test_killed_worker_costs_one_recording(corpus: Path, tiny_onnx: Path, tmp_pa
     ), done.stderr
     assert written == {name: (out / name).stat().st_mtime_ns for name in names}
     assert len((out / "manifest.jsonl").read_text().splitlines()) == 3
+
+
+def test_worker_of_a_killed_command_writes_nothing(corpus: Path, tiny_onnx: Path, tmp_path: Path) -> None:
+    pipe, out = tmp_path / "talk.wav", tmp_path / "texts"
+    os.mkfifo(pipe)
+    (tmp_path / "table.tsv").write_text("path\ntalk.wav\n")
+    arguments = ["transcribe", str(tmp_path / "table.tsv"), "--out", str(out), "--jobs", "1", "--model", str(tiny_onnx)]
+    command = subprocess.Popen([sys.executable, "-m", "asr.cli", *arguments], stderr=subprocess.DEVNULL)
+    wait_until(lambda: reader_of(pipe))
+    worker = reader_of(pipe)
+    command.kill()
+    command.wait()
+    pipe.write_bytes((corpus / "silence.wav").read_bytes())
+    wait_until(lambda: not Path(f"/proc/{worker}/exe").exists())
+    assert files(out) == ["transcribe.json"]
 
 
 class Deadly(Task):
@@ -230,11 +262,13 @@ def test_recording_that_killed_a_ray_worker_is_skipped(corpus: Path, options: Na
     worker = RayWorker(Task(options, tmp_path), "this run")
     (tmp_path / "talks").mkdir()
     (tmp_path / "talks/short.begun").write_text("this run")
+    (tmp_path / "talks/short.jsonl.part").write_text("half of")
     assert worker(item) == {
         "id": "talks/short",
         "audio_s": 0.0,
         "error": "its worker died, perhaps out of memory",
     }
+    assert files(tmp_path) == []
     (tmp_path / "talks/short.begun").write_text("another run")
     assert worker(item) == worker(item) == {"id": "talks/short", "audio_s": 5.0, "error": ""}
     assert files(tmp_path) == ["talks/short.jsonl"]
