@@ -299,6 +299,13 @@ def test_an_epoch_has_every_utterance_once() -> None:
             assert not row or ends[-1] / plan.speed <= 160 * (plan.frames + 1)
 
 
+def test_no_row_is_longer_than_a_small_batch() -> None:
+    lengths = np.random.default_rng(0).integers(SAMPLE_RATE, 16 * SAMPLE_RATE, 500)
+    speech = Speech(np.zeros(1, np.int16), lengths, ["A"] * 500, np.ones(500), [], [])
+    for plan in epoch_plans(speech, white(), 3, 3000, np.random.default_rng(0)):
+        assert plan.num_frames.max() <= plan.frames and len(plan.num_frames) * plan.frames <= 3000
+
+
 def test_an_epoch_draws_the_shares() -> None:
     lengths = np.full(400, SAMPLE_RATE)
     speech = Speech(np.zeros(1, np.int16), lengths, ["A"] * 400, np.repeat([1.0, 0.3], 200), [], [])

@@ -126,7 +126,6 @@ def epoch_plans(
         for _ in range(2):  # the order is only about that of the lengths
             count = max(1, min(MAX_ROWS, max_frames // frames))
             frames = _padded(max(_frames(rows[i], speech, speed) for i in order[:count]))
-        count = max(1, min(MAX_ROWS, max_frames // frames))
         batches.append(([rows[i] for i in order[:count]], frames, speed))
         order = order[count:]
     for index in rng.permutation(len(batches)):
