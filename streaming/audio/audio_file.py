@@ -266,6 +266,8 @@ class _Pipe:
     LENGTH = 1 << 60
     KEPT = 1 << 20
     PIECE = 1 << 16
+    AUDIO = (b"data", b"SSND")
+    """Names of the chunks with the audio in WAV and AIFF."""
 
     def __init__(self, file: io.FileIO, stopped: Callable[[], object]) -> None:
         self._file = file
@@ -284,7 +286,8 @@ class _Pipe:
 
     def read(self, size: int) -> bytes:
         at = self._position - self._begin
-        if not 0 <= at <= len(self._content):
+        # Before the audio libsndfile skips chunks. After it, it looks for more of them, which would wait for the end.
+        if at < 0 or (at > len(self._content) and (at > MAX_PIPED or any(x in self._content for x in self.AUDIO))):
             return b""
         while len(self._content) < at + size and self._receive():
             pass

@@ -7,7 +7,7 @@ import os
 import subprocess
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -305,5 +305,18 @@ def test_a_named_pipe_whose_writer_comes_later(sample: np.ndarray, tmp_path: Pat
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     threading.Timer(0.3, fifo.write_bytes, [encode(sample, "wav")]).start()
+    samples, trouble = read(fifo)
+    assert len(samples) == len(sample) and trouble == ""
+
+
+@pytest.mark.parametrize(("suffix", "order"), [("wav", "little"), ("aiff", "big")])
+def test_a_pipe_with_a_picture_before_the_audio(
+    suffix: str, order: Literal["little", "big"], sample: np.ndarray, tmp_path: Path
+) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    content = encode(sample, suffix)
+    picture = b"APPL" + (200_000).to_bytes(4, order) + bytes(200_000)
+    threading.Timer(0.1, fifo.write_bytes, [content[:12] + picture + content[12:]]).start()
     samples, trouble = read(fifo)
     assert len(samples) == len(sample) and trouble == ""
