@@ -135,7 +135,7 @@ class Trainer:
             with TrainingProgress(
                 self.folder, config.max_steps, self.step, self.console, config.log_every, self.rank == 0
             ) as progress:
-                while self.step < config.max_steps and not self._stop and not self._stalled:
+                while self.step < config.max_steps and not (self._stalled or self._agreed_to_stop()):
                     self._run_epoch(progress)
             self.save()
         finally:
@@ -316,7 +316,9 @@ class Trainer:
         if self.world_size > 1:
             flag = torch.tensor(int(self._stop))  # on the CPU, to avoid waiting for a GPU
             dist.all_reduce(flag, dist.ReduceOp.MAX)
-            self._stop = bool(flag)
+            if not flag:
+                return False  # if this process was asked since, the others learn of it the next time
+            self._stop = True
         return self._stop
 
     def print(self, text: str) -> None:

@@ -128,6 +128,22 @@ def test_a_second_interruption_cannot_end_the_saving(arguments: list[str], monke
     assert handlers and signal.default_int_handler not in handlers
 
 
+def test_an_interrupted_process_first_tells_the_others(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = new_trainer([*arguments, "train.max_steps=5"])
+    trainer.world_size = 2
+    told = []
+
+    def all_reduce(flag: torch.Tensor, _: object) -> None:
+        told.append(bool(flag))
+        trainer._request_stop()
+
+    monkeypatch.setattr("torch.distributed.all_reduce", all_reduce)
+    monkeypatch.setattr(trainer, "_run_epoch", lambda _: setattr(trainer, "step", trainer.step + 1))
+    monkeypatch.setattr(trainer, "save", lambda: None)
+    assert not trainer.run()
+    assert told == [False, True] and trainer.step == 1
+
+
 KILLED_ONCE_IN_STEP_7 = """
 import os, signal, sys
 from pathlib import Path
