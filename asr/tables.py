@@ -132,7 +132,7 @@ def _csv_rows(lines: Iterator[str]) -> Iterator[tuple[int, list[str] | csv.Error
     reader = csv.reader(lines)
     while True:
         try:
-            yield reader.line_num, next(reader)
+            yield reader.line_num + 1, next(reader)
         except StopIteration:
             return
         except csv.Error as error:

@@ -80,6 +80,14 @@ def test_rows_that_csv_cannot_parse_are_refused(tmp_path):
         assert [r.reason if isinstance(r, Refusal) else r.text for r in read] == expected
 
 
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv"])
+def test_a_refused_row_has_its_line_number(tmp_path, name):
+    rows = ["path,text", "a.wav,a", "b.wav,b,more", "", "c.wav"]
+    separator = "," if name == "t.csv" else "\t"
+    (tmp_path / name).write_text("\n".join(rows).replace(",", separator))
+    assert [r.id for r in read_table(tmp_path / name) if isinstance(r, Refusal)] == [f"{name}:3", f"{name}:5"]
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
