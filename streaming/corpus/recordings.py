@@ -52,10 +52,9 @@ def find_recordings(inputs: Sequence[str], audio_root: str | None = None) -> lis
             kinds = ", ".join((*TABLE_SUFFIXES, DATA_SET))
             what = "neither a folder nor a table" if path.exists() else "not there"
             raise ValueError(f"{name} is {what}: give a folder of recordings, or a table ({kinds})")
-        prefix = Path(os.path.abspath(path)).name.removesuffix(DATA_SET) or "root"
-        if not path.is_dir():
-            prefix = Path(prefix).stem
-        found += _named(recordings, prefix, seen)
+        full = Path(os.path.abspath(path))
+        prefix = full.name.removesuffix(DATA_SET) if path.is_dir() or full.name.endswith(DATA_SET) else full.stem
+        found += _named(recordings, prefix or "root", seen)
     if not any(isinstance(each, Recording) for each in found):
         why = f": {found[0].audio}: {found[0].reason}" if found and isinstance(found[0], Refusal) else ""
         suffixes = ", ".join(sorted(AUDIO_SUFFIXES))

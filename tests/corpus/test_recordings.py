@@ -74,6 +74,15 @@ def test_recordings_of_a_data_set_without_its_copies(tmp_path: Path) -> None:
         find_recordings([str(path)])
 
 
+def test_names_of_data_sets_may_have_dots(tmp_path: Path) -> None:
+    paths = [tmp_path / "dev.clean.jsonl.gz", tmp_path / "dev.other.jsonl.gz"]
+    for path in paths:
+        with gzip.open(path, "wt") as file:
+            file.write(json.dumps(cut("a") | {"recording": {"sources": [{"source": path.name}], "duration": 2.0}}))
+    found = find_recordings([str(path) for path in paths])
+    assert [each.id for each in found] == ["dev.clean/a", "dev.other/a"]
+
+
 def test_what_is_no_input(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"gone is not there: give a folder of recordings, or a table \(\.tsv"):
         find_recordings([str(tmp_path / "gone")])
