@@ -105,7 +105,7 @@ def _train(args: argparse.Namespace) -> int:
         console.print(f"{path.name}: {(len(reader) - before) / 1e6:.2f} M words", highlight=False)
     corpus = reader.corpus()
     del reader
-    held_out = [(path.name, _held_out(path)) for path in args.text]
+    held_out = [(path.name, _read(path, HELD_OUT_WORDS, (1.0 - HELD_OUT, 1.0))) for path in args.text]
     options = replace(DEFAULTS, steps=args.steps, rows=args.rows, seed=args.seed)
     with TrainBar(console, "words") as bar:
         try:
@@ -136,7 +136,7 @@ def _evaluate(args: argparse.Namespace) -> int:
             corpus = read_iwslt(path)
         else:
             part = (1.0 - HELD_OUT, 1.0) if args.held_out else (0.0, 1.0)
-            corpus = read(path, num_words, part, apart=args.utterances).corpus()
+            corpus = _read(path, num_words, part, args.utterances)
         print(f"{path.name}: {evaluate(model, corpus)}", flush=True)
     return 0
 
@@ -148,11 +148,12 @@ def _show(args: argparse.Namespace) -> int:
     return 0
 
 
-def _held_out(path: Path) -> Corpus:
+def _read(path: Path, num_words: int, part: tuple[float, float], apart: bool = False) -> Corpus:
     try:
-        return read(path, HELD_OUT_WORDS, (1.0 - HELD_OUT, 1.0)).corpus()
+        return read(path, num_words, part, apart=apart).corpus()
     except ValueError as error:
-        raise ValueError(f"{path}: its last {HELD_OUT:.0%} is held out, and {error}") from error
+        reason = f"its last {HELD_OUT:.0%} is held out, and {error}" if part[0] else error
+        raise ValueError(f"{path}: {reason}") from error
 
 
 def _num_words(args: argparse.Namespace) -> int:

@@ -130,7 +130,7 @@ def read_iwslt(path: Path) -> Corpus:
     """A file of the TED punctuation benchmark (IWSLT 2011): a word and O, COMMA, PERIOD or QUESTION a line, no case.
 
     Joins split words (do n't) and splits joined ones (avant-garde), to match recognized words. Raises ValueError for
-    other formats.
+    other formats, or if there is no word.
     """
     names = {"O": NONE, "COMMA": COMMA, "PERIOD": PERIOD, "QUESTION": QUESTION}
     words: list[str] = []
@@ -153,6 +153,8 @@ def read_iwslt(path: Path) -> Corpus:
         marks += [NONE] * len(parts)
         if marks:
             marks[-1] = max(marks[-1], mark)
+    if not words:
+        raise ValueError(f"{path} has no words")
     index: dict[str, int] = {}
     numbers = np.array([index.setdefault(word, len(index)) for word in words], np.int32)
     unknown = np.full(len(words), UNKNOWN_CASE, np.uint8)

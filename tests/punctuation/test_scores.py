@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from asr import cli
 from asr.punctuation.corpus import CAPITALIZED, COMMA, LOWER, NONE, PERIOD, QUESTION, UNKNOWN_CASE, UPPER, Corpus
 from asr.punctuation.evaluate import Labels, Scores, evaluate, shown, tune
 from asr.runtime.punctuation import Answer
@@ -103,3 +105,14 @@ def test_offset_is_tuned_for_the_mean_over_corpora() -> None:
     assert tune(Network(ask), [commas_after_y]) == 0.45
     # F1 is 1 and 0 at 0.15, 2/3 and 1/2 at 0.45; all words together, or only the last corpus, would give 0.15.
     assert tune(Network(ask), [commas_after_y, commas_after_x]) == 0.45
+
+
+@pytest.mark.parametrize("options", [[], ["--held-out"], ["--iwslt"]])
+def test_a_file_without_words_is_named(
+    options: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("asr.punctuation.cli.Punctuation", lambda path: None)
+    empty = tmp_path / "empty.txt"
+    empty.touch()
+    assert cli.main(["text", "evaluate", "any.onnx", str(empty), *options]) == 1
+    assert str(empty) in capsys.readouterr().err
