@@ -85,9 +85,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"asr {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     # Imports only the module of the given command, because PyTorch takes seconds.
+    given = next((word for word in argv if not word.startswith("-")), None)
     for name, (module, summary) in COMMANDS.items():
         sub = commands.add_parser(name, help=summary, description=summary)
-        if argv[:1] == [name]:
+        if name == given:
             try:
                 command = importlib.import_module(module)
             except ModuleNotFoundError as error:

@@ -118,6 +118,13 @@ def test_errors_are_one_line(arguments: list[str], capsys: pytest.CaptureFixture
     assert exit.value.code == 2 and error.count("\n") == 1 and error.startswith("asr") and "--help" in error
 
 
+def test_a_command_may_follow_an_option(capsys: pytest.CaptureFixture[str]) -> None:
+    """As newer versions of argparse take `asr -- inspect x`, too."""
+    with pytest.raises(SystemExit):
+        cli.main(["--wrong", "inspect", "x"])
+    assert capsys.readouterr().err == "asr: unrecognized arguments: --wrong; see asr --help\n"
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit:
         cli.main(["--version"])
