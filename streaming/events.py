@@ -57,10 +57,10 @@ def to_words(rows: Iterable[tuple[str, float, float, float]]) -> tuple[Word, ...
 
 
 def spaced(words: Iterable[str], before: str = "") -> list[str]:
-    """The words, each after its space unless a line break separates them. before: the preceding text."""
+    """The words, each after its space unless it is empty or a line break separates them. before: the preceding text."""
     spelled = []
     for word in words:
-        spelled.append(word if not before or before[-1] == "\n" or word[:1] == "\n" else f" {word}")
+        spelled.append(f" {word}" if word and before and "\n" not in (before[-1], word[0]) else word)
         before = word or before
     return spelled
 

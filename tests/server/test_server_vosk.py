@@ -7,6 +7,7 @@ import json
 import urllib.request
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from websockets.exceptions import ConnectionClosed
 
 from asr import Recognizer
 from asr.runtime.onnx_model import bundled_model
+from asr.streaming import Final
+from asr.streaming.server.protocols.vosk import Dialogue
 
 Replies = list[dict[str, Any]]
 AT_16K = json.dumps({"config": {"sample_rate": 16000}})
@@ -118,6 +121,13 @@ def test_utterances_ending_in_one_message_share_a_reply(server: RunningServer) -
     starts = [word["start"] for word in reply["result"]]
     assert starts == sorted(starts) and max(np.diff(starts)) > 1
     assert reply["text"] == " ".join(word["word"] for word in reply["result"])
+
+
+def test_results_keep_spoken_lines() -> None:
+    """An utterance of nothing but commands is empty."""
+    dialogue = Dialogue(SimpleNamespace(recognizer=None), "formatted")
+    texts = ("Dear Ann,\n", "", "thank you.", "Bye.")
+    assert dialogue._result([Final(text, 0, 1) for text in texts])["text"] == "Dear Ann,\nthank you. Bye."
 
 
 def test_who_sends_ahead_has_as_many_replies(server: RunningServer, sample: np.ndarray, expected: str) -> None:

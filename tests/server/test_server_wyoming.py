@@ -6,7 +6,8 @@ import asyncio
 import json
 import re
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,6 +25,8 @@ from wyoming.ping import Ping, Pong
 import asr
 from asr import Recognizer
 from asr.runtime.onnx_model import bundled_model
+from asr.streaming import Final
+from asr.streaming.server.protocols.wyoming import Connection
 
 PAUSE = np.zeros(24000, np.int16)
 
@@ -134,6 +137,25 @@ def test_chunks_come_during_speech_and_form_the_transcript(port: int, recognizer
         assert len(chunks) == 2 and "went" in text
 
     connected(port, talk)
+
+
+def test_chunks_keep_spoken_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An utterance of nothing but commands is empty."""
+
+    class Spoken:
+        async def events(self) -> AsyncIterator[Final]:
+            for text in ("Dear Ann,\n", "", "thank you.", "Bye."):
+                yield Final(text, 0, 1)
+
+    sent = []
+
+    async def send(_: Connection, type: str, data: dict[str, str]) -> None:
+        sent.append(data.get("text", type))
+
+    monkeypatch.setattr(Connection, "_send", send)
+    connection = Connection(SimpleNamespace(language=""), None, None)
+    assert asyncio.run(connection._send_chunks(Spoken())) == "Dear Ann,\nthank you. Bye."
+    assert sent == ["transcript-start", "Dear Ann,\n", "", "thank you.", " Bye."]
 
 
 def test_names_that_the_client_expects_are_recognized(port: int) -> None:

@@ -31,7 +31,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from asr.options import OPTIONS
 from asr.runtime.search import Word
-from asr.streaming.events import Final, Partial, timed_word
+from asr.streaming.events import Final, Partial, joined, timed_word
 from asr.streaming.resampler import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
 from asr.streaming.server.protocols.common import ProtocolError, check_text, parse_object, shown, whole_number
 from asr.streaming.server.protocols.websocket import INTERNAL_ERROR, POLICY_VIOLATION, Client, refuse
@@ -181,7 +181,7 @@ class Dialogue:
 
     def _result(self, finals: list[Final]) -> dict[str, Any]:
         """Returns all utterances that ended as one result, because a message has one reply."""
-        text = " ".join(final.text for final in finals)
+        text = joined(final.text for final in finals)
         words = [word for final in finals for word in final.words]
         if self._max_alternatives:
             confidence = sum(word.confidence for word in words) / max(len(words), 1)

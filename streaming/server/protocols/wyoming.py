@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from asr import __version__
-from asr.streaming.events import Final
+from asr.streaming.events import Final, spaced
 from asr.streaming.resampler import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE, mono
 from asr.streaming.server.protocols.common import (
     ProtocolError,
@@ -204,7 +204,7 @@ class Connection:
         text = ""
         async for event in session.events():
             if isinstance(event, Final):
-                part = " " * bool(text) + event.text
+                (part,) = spaced([event.text], before=text)
                 text += part
                 await self._send("transcript-chunk", {"text": part})
         return text
