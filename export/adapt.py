@@ -157,7 +157,7 @@ def run(args: argparse.Namespace) -> int:
     console.print(
         f"{len(cuts)} held-out recordings: {_change(unit, phones)}, {_change('word', words)}\n"
         + (
-            f"{args.output}: better for this voice; asr-stream --model {args.output} --lm bundled"
+            f"{args.output}: better for this voice; asr-stream --model {args.output} --lm {args.lm}"
             if phones[1] <= (1 - WORTH) * phones[0]
             else f"{args.output}: not better than {args.init}; keep {args.init}, or record more"
         ),

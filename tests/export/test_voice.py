@@ -17,6 +17,7 @@ from support.tones import say, sentence
 from asr.cli import main
 from asr.config import load_config
 from asr.export import adapt
+from asr.lm import packed
 from asr.runtime.onnx_model import OnnxModel
 from asr.text import TextNormalizer
 from asr.training.checkpoint import load_pretrained
@@ -143,8 +144,10 @@ def test_the_advice_follows_the_measured_errors(
     ):
         rates = iter((0.25, after))
         monkeypatch.setattr(adapt, "phone_errors", lambda *_, rates=rates: SimpleNamespace(rate=next(rates)))
-        assert main(["adapt", str(recordings), "-o", str(tmp_path / "mine.onnx"), "--init", start]) == 0
-        assert advice in " ".join(capsys.readouterr().out.split())
+        options = ["-o", str(tmp_path / "mine.onnx"), "--init", start, "--lm", str(packed.BUNDLED)]
+        assert main(["adapt", str(recordings), *options]) == 0
+        out = " ".join(capsys.readouterr().out.split())
+        assert advice in out and (f"--lm {packed.BUNDLED}" in out) == advice.startswith("better")
 
 
 @pytest.mark.parametrize(
