@@ -174,6 +174,11 @@ def test_bad_tables_are_refused(
     table.write_text(f"path\ttext\n{tmp_path / 'missing.wav'}\tA\n")
     assert main([*command[:1], str(table), *command[2:]]) == 1
     assert f"{table} has no usable recording, such as {tmp_path / 'missing'}: unreadable" in capsys.readouterr().err
+    good, table = tmp_path / "good.tsv", tmp_path / "header.tsv"
+    good.write_text(f"path\ttext\n{data / '0.wav'}\tA\n{tmp_path / 'missing.wav'}\tA\n")
+    table.write_text("path\ttext\n")
+    assert main([*command[:1], str(good), str(table), *command[2:]]) == 1
+    assert f"{table} has no usable recording\n" in capsys.readouterr().err
 
 
 def test_unusable_recordings_are_left_out(data: Path, tmp_path: Path) -> None:

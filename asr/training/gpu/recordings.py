@@ -89,10 +89,10 @@ def read_speech(tables: Iterable[tuple[str, float]], tokenizer: Tokenizer, num_j
     names: list[str] = []
     for table, share in tables:
         names.append(Path(table).name)
+        num_texts, num_refusals = len(texts), len(refusals)
         rows = list(normalized(read_table(table), normalizer, Counter()))
         refusals += [row for row in rows if isinstance(row, Refusal)]
         utterances = [row for row in rows if isinstance(row, Utterance)]
-        before = len(texts)
         for utterance, wave in zip(utterances, _map(_decode, utterances, num_jobs), strict=True):
             if isinstance(wave, Refusal):
                 refusals.append(wave)
@@ -100,8 +100,9 @@ def read_speech(tables: Iterable[tuple[str, float]], tokenizer: Tokenizer, num_j
             waves.append(wave)
             texts.append(utterance.text)
             shares.append(share)
-        if len(texts) == before:
-            why = f", such as {refusals[-1].id}: {refusals[-1].reason} ({refusals[-1].detail})" if refusals else ""
+        if len(texts) == num_texts:
+            last = refusals[-1] if len(refusals) > num_refusals else None
+            why = f", such as {last.id}: {last.reason} ({last.detail})" if last else ""
             raise ValueError(f"{table} has no usable recording{why}")
     lengths = np.array([len(wave) for wave in waves])
     return Speech(np.concatenate(waves), lengths, texts, np.array(shares), refusals, names)
