@@ -14,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -155,7 +156,10 @@ class Scheduler:
                 except Exception:
                     logger.exception("a stream failed")
                     job.failed = True
-                    job.report(Report([], 0, 0.0, True, 0.0))
+                    events: list[Event] = []
+                    with suppress(Exception):  # a broken stream may still have finals
+                        events = job.stream.events()
+                    job.report(Report(events, 0, 0.0, True, 0.0))
             with self._changed:
                 self._busy_s += time.monotonic() - begun
                 self._audio_s += audio_s

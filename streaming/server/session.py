@@ -116,15 +116,17 @@ class Session:
     async def settle(self) -> list[Event]:
         """Waits until all queued audio is recognized; returns the unread events."""
         await self._wait_until(lambda: not self._arrivals)
+        self._check_working()
         return self._take()
 
     async def events(self) -> AsyncIterator[Event]:
-        """Yields events until the end of the stream."""
+        """Yields events until the end of the stream, or until its failure, which is then raised."""
         while True:
             await self._wait_until(lambda: bool(self._events) or self._done)
             done = self._done
             for event in self._take():
                 yield event
+            self._check_working()
             if done:
                 return
 
@@ -142,9 +144,12 @@ class Session:
     def _done(self) -> bool:
         return self._finished and not self._arrivals
 
-    def _check_open(self) -> None:
+    def _check_working(self) -> None:
         if self._failure:
             raise SessionFailed(self._failure)
+
+    def _check_open(self) -> None:
+        self._check_working()
         if self._finished:
             raise ValueError("this session is finished; open a new one")
 
@@ -178,8 +183,6 @@ class Session:
             await self._changed.wait()
 
     def _take(self) -> list[Event]:
-        if self._failure:
-            raise SessionFailed(self._failure)
         events, self._events = self._events, []
         self._changed.set()
         return events

@@ -15,7 +15,7 @@ from support.recognition import finals, recognize
 
 from asr import Recognizer
 from asr.runtime.onnx_model import bundled_model
-from asr.streaming import Event, Final, Partial
+from asr.streaming import Event, Final, Gap, Partial, Stream
 from asr.streaming.resampler import SAMPLE_RATE
 from asr.streaming.server import scheduler as scheduler_module
 from asr.streaming.server.scheduler import Job, Report, Scheduler
@@ -454,6 +454,23 @@ def test_a_session_that_failed_reports_it(recognizer: Recognizer, sample: np.nda
             await run(session)
 
     asyncio.run(serve())
+
+
+def test_events_before_a_failure_are_given(recognizer: Recognizer) -> None:
+    def break_down(stream: Stream) -> None:
+        stream.gap(SAMPLE_RATE)
+        stream.fail(OSError("broken"))
+
+    async def run() -> list[Event]:
+        events = []
+        async with Server(recognizer) as server, server.open("test") as session:
+            await session._submit(break_down)
+            with pytest.raises(SessionFailed):
+                async for event in session.events():
+                    events.append(event)
+        return events
+
+    assert [type(event) for event in asyncio.run(run())] == [Gap]
 
 
 @pytest.mark.parametrize(("name", "value"), [("max_sessions", 0), ("idle_s", float("inf")), ("max_batch", True)])
