@@ -7,7 +7,7 @@
 - Sets too large for one file are stored as shards, a lhotse Shar directory written by `asr shard` (see
   `asr.data.shards`); the same reader reads their features in place.
 - A cut with the custom field `no_speech` contains only noise: its text is "" (see `asr.data.noise_alone`).
-- Importing this module registers the extractor, the storage and the transforms (`asr.data.transforms`) with lhotse.
+- Importing this module registers the storage and the transforms (`asr.data.transforms`) with lhotse.
 """
 
 from __future__ import annotations
@@ -15,59 +15,22 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from lhotse import CutSet, FeatureExtractor
-from lhotse.features.base import register_extractor
+from lhotse import CutSet
 from lhotse.features.io import FeaturesReader, FeaturesWriter, register_reader, register_writer
 from torch import Tensor
 
 import asr.data.transforms  # noqa: F401, registers what manifests name
-from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE, fbank
+from asr.features import NUM_MEL_BINS
 from asr.tables import Refusal
 
 _DAMAGE = (OSError, EOFError, zlib.error, LookupError, ValueError, TypeError, AttributeError, AssertionError)
 """Errors that lhotse raises for malformed lines of a manifest."""
 MANIFEST_SUFFIX = ".jsonl.gz"
-
-
-@dataclass
-class LogMelConfig:
-    """No options: the features are defined in `asr.features`."""
-
-    def to_dict(self) -> dict[str, Any]:
-        return {}
-
-    @staticmethod
-    def from_dict(data: dict[str, Any]) -> LogMelConfig:
-        if data:
-            raise ValueError(f"unknown settings {sorted(data)}; the log-mel features take none")
-        return LogMelConfig()
-
-
-@register_extractor
-class LogMelExtractor(FeatureExtractor):
-    """`asr.features.fbank` as a lhotse extractor, for features computed during training."""
-
-    name = "asr_log_mel"
-    config_type = LogMelConfig
-
-    @property
-    def frame_shift(self) -> float:
-        return FRAME_SHIFT_S
-
-    def feature_dim(self, sampling_rate: int) -> int:
-        return NUM_MEL_BINS
-
-    def extract(self, samples: np.ndarray | torch.Tensor, sampling_rate: int) -> np.ndarray:
-        """(num_samples,) or (1, num_samples) float32 at 16 kHz -> (num_frames, 80) float32."""
-        if sampling_rate != SAMPLE_RATE:
-            raise ValueError(f"sampling rate is {sampling_rate} Hz; resample the audio to {SAMPLE_RATE} Hz")
-        return fbank(torch.as_tensor(samples).squeeze(0)).numpy()
 
 
 @register_writer

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 from support.kaldi import kaldi_fbank
-from support.synth import hum, speech
+from support.synth import speech
 
-from asr.data.cuts import LogMelExtractor
 from asr.features import NUM_MEL_BINS, fbank, num_frames
 
 
@@ -45,12 +44,3 @@ def test_less_than_a_window_is_mirrored(num_samples):
 def test_features_of_strange_samples_are_refused(samples, message):
     with pytest.raises(ValueError, match=message):
         fbank(samples)
-
-
-def test_lhotse_extracts_the_same_features():
-    samples = hum(0.5)
-    extractor = LogMelExtractor()
-    assert np.array_equal(extractor.extract(samples[None], 16000), fbank(samples).numpy())
-    assert type(LogMelExtractor.from_dict(extractor.to_dict())) is LogMelExtractor
-    with pytest.raises(ValueError, match="8000 Hz; resample"):
-        extractor.extract(samples, 8000)
