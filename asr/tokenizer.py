@@ -12,15 +12,12 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-from asr.files import replacing
 from asr.text import WORD_BOUNDARY, detokenize
 
 KINDS = ("char", "bpe", "unigram", "wordpiece")
@@ -183,23 +180,6 @@ class Tokenizer:
         except ValueError as error:
             raise ValueError(f"tokenizer field model is not base64: {error}") from error
         return cls(data["kind"], tuple(data["tokens"]), model)
-
-    def save(self, path: str | Path) -> None:
-        """Writes one JSON file, atomically."""
-        with replacing(path) as part:
-            part.write_text(json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: str | Path) -> Tokenizer:
-        """Reads a file of `save`. Raises ValueError if it is missing or not a tokenizer."""
-        try:
-            data = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            raise ValueError(f"{path} cannot be read as a tokenizer: {error}") from error
-        try:
-            return cls.from_dict(data)
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from error
 
     @cached_property
     def _ids(self) -> dict[str, int]:
