@@ -13,13 +13,15 @@ from rich.console import Console
 from rich.progress import track
 
 from asr import Recognizer
+from asr._core import Hypothesis, spell
 from asr.data.cuts import evenly_spread, load_cuts
-from asr.evaluation.alignment import forced_align
 from asr.evaluation.engine import Engine
 from asr.features import ENCODER_FRAME_MS, SAMPLE_RATE, SUBSAMPLING, fbank
+from asr.runtime.alignment import align_tokens
 from asr.runtime.onnx_model import Encoded, OnnxModel
-from asr.runtime.search import Word
+from asr.runtime.search import Word, output_symbols, words
 from asr.streaming import Event, Final
+from asr.text import WORD_BOUNDARY
 
 T = TypeVar("T")
 LEFT_CONTEXT = 64  # in encoder frames, 2560 ms
@@ -64,8 +66,32 @@ def encode(engine: Engine, cuts: Sequence[Any], chunk_ms: int, name: str = "enco
 
 
 def aligned_words(aligner: OnnxModel, samples: np.ndarray, text: str) -> list[Word]:
-    """The words of a transcript with their times in the recording, by forced alignment. samples: float32, 16 kHz."""
-    return forced_align(encode_whole(aligner, samples).log_probs, text, aligner.tokens)
+    """The words of a transcript with their times in the recording; see `aligned`."""
+    return words(aligned(aligner, samples, text), aligner.tokens)
+
+
+def aligned(aligner: OnnxModel, samples: np.ndarray, text: str) -> Hypothesis:
+    """The tokens of a transcript with their frames in the recording, by forced alignment. samples: float32, 16 kHz.
+
+    It shares the model's bias: it measures errors of a search, not the true beginning of a sound.
+    """
+    ids = spell(text, output_symbols(aligner.tokens))
+    return align_tokens(encode_whole(aligner, samples).log_probs, ids)
+
+
+def word_tokens(ids: Sequence[int], tokens: Sequence[str]) -> list[list[int]]:
+    """Indices in `ids` of the tokens of each word."""
+    found: list[list[int]] = []
+    begins = True
+    for place, id in enumerate(ids):
+        begins |= tokens[id].startswith(WORD_BOUNDARY)
+        if tokens[id] == WORD_BOUNDARY:
+            continue
+        if begins:
+            found.append([])
+        found[-1].append(place)
+        begins = False
+    return found
 
 
 def encode_whole(model: OnnxModel, samples: np.ndarray) -> Encoded:

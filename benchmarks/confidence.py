@@ -13,10 +13,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from command import encode_whole, new_parser, progress, recognize, show, utterances
+from command import encode_whole, new_parser, progress, recognize, show, utterances, word_tokens
 
 from asr import Recognizer
-from asr.evaluation.alignment import word_tokens
 from asr.evaluation.plots import new_axes
 from asr.evaluation.wer import matched_words
 from asr.export.calibrate import calibrate

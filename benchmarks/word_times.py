@@ -24,16 +24,14 @@ from typing import Any
 import numpy as np
 import soundfile
 import soxr
-from command import encode_whole, new_parser, progress, recognize, show, utterances
+from command import aligned, new_parser, progress, recognize, show, utterances, word_tokens
 
 from asr import Recognizer
-from asr._core import spell
 from asr.data.cuts import evenly_spread
-from asr.evaluation.alignment import align_tokens, word_tokens
 from asr.evaluation.wer import matched_words
 from asr.features import ENCODER_FRAME_S
 from asr.runtime.onnx_model import OnnxModel, bundled_model
-from asr.runtime.search import Word, output_symbols, words
+from asr.runtime.search import Word, words
 
 VOICES = ("kal_diphone", "ked_diphone")
 MIN_PAUSE_S, MAX_MISS_S = 0.2, 0.4
@@ -46,11 +44,11 @@ Differences = dict[tuple[str, str], list[float]]
 
 def aligned_times(aligner: OnnxModel, samples: np.ndarray, text: str) -> tuple[Times, Times]:
     """Forced alignment of `text`: words made as in recognition, and words from first to last token."""
-    aligned = align_tokens(encode_whole(aligner, samples).log_probs, spell(text, output_symbols(aligner.tokens)))
-    as_words = [(word.word, word.start_s, word.end_s) for word in words(aligned, aligner.tokens)]
-    places = word_tokens(aligned.tokens, aligner.tokens)
+    found = aligned(aligner, samples, text)
+    as_words = [(word.word, word.start_s, word.end_s) for word in words(found, aligner.tokens)]
+    places = word_tokens(found.tokens, aligner.tokens)
     as_tokens = [
-        (word, ENCODER_FRAME_S * aligned.start_frames[place[0]], ENCODER_FRAME_S * aligned.end_frames[place[-1]])
+        (word, ENCODER_FRAME_S * found.start_frames[place[0]], ENCODER_FRAME_S * found.end_frames[place[-1]])
         for (word, _, _), place in zip(as_words, places, strict=True)
     ]
     return as_words, as_tokens

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.benchmark_module import load_benchmark
 
 from asr._core import spell
-from asr.evaluation.alignment import align_tokens, forced_align, word_tokens
 from asr.evaluation.wer import matched_words
+from asr.runtime.alignment import align_tokens
+from asr.runtime.search import words
 
 TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", "A", "B")
 PIECES = ("<blk>", "<unk>", "<sos/eos>", "▁", "▁A", "▁AB", "B", "A", "C")
@@ -33,7 +35,7 @@ def test_equal_tokens_have_a_blank_between_them() -> None:
 
 
 def test_words_are_those_of_recognition() -> None:
-    found = forced_align(path(4, 4, 5, 0, 3, 0, 0, 0, 5, 5, 0), "AB B", TOKENS)
+    found = words(align_tokens(path(4, 4, 5, 0, 3, 0, 0, 0, 5, 5, 0), [4, 5, 3, 5]), TOKENS)
     assert [word.word for word in found] == ["AB", "B"]
     assert [(round(w.start_s / 0.04), round(w.end_s / 0.04)) for w in found] == [(0, 2), (8, 9)]
 
@@ -61,6 +63,7 @@ def test_text_is_spelled_in_characters_or_fewest_pieces() -> None:
 
 
 def test_the_tokens_of_each_word() -> None:
+    word_tokens = load_benchmark("command").word_tokens
     assert word_tokens([4, 5, 3, 5], TOKENS) == [[0, 1], [3]]
     assert word_tokens([5, 8, 4, 3, 6], PIECES) == [[0, 1], [2], [4]]
 
