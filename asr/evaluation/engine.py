@@ -11,10 +11,11 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 
-from asr.evaluation.torch_decoder import TorchDecoder
-from asr.runtime.joint_search import FloatArray, StepDecoder
+from asr.model.decoder import Decoder, DecoderCache
+from asr.runtime.joint_search import FloatArray, IntArray, StepDecoder
 from asr.runtime.metadata import ModelMetadata
 from asr.runtime.onnx_model import Encoded, OnnxModel
 from asr.training.checkpoint import load_pretrained
@@ -70,6 +71,25 @@ class TorchEngine:
         """The time that measures the work, in seconds."""
         # On a CPU, the time of all threads counts. The work of a GPU is only visible in wall-clock time.
         return time.process_time() if self._device.type == "cpu" else time.perf_counter()
+
+
+class TorchDecoder:
+    """The attention decoder of a checkpoint, for step-by-step searches."""
+
+    def __init__(self, decoder: Decoder, device: torch.device) -> None:
+        self._decoder = decoder
+        self._device = device
+
+    @torch.no_grad()
+    def begin(self, encoder_out: FloatArray) -> DecoderCache:
+        # Without audio the decoder attends to one frame of zeros.
+        memory = encoder_out if len(encoder_out) else np.zeros((1, encoder_out.shape[1]), np.float32)
+        return self._decoder.init_cache(torch.from_numpy(memory)[None].to(self._device))
+
+    @torch.no_grad()
+    def step(self, tokens: IntArray, cache: DecoderCache) -> tuple[FloatArray, DecoderCache]:
+        logits, cache = self._decoder.step(torch.from_numpy(tokens)[:, None].to(self._device), cache)
+        return logits[:, 0].float().log_softmax(-1).cpu().numpy(), cache
 
 
 class OnnxEngine:
