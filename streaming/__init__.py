@@ -3,6 +3,7 @@
 Importing this package is cheap: every name is loaded when it is first used.
 """
 
+# ruff: noqa: F401
 from __future__ import annotations
 
 import importlib
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from asr.streaming.audio.audio_file import read_blocks
     from asr.streaming.audio.containers import AudioFileError
     from asr.streaming.audio.microphone import Microphone, MicrophoneError, list_devices
-    from asr.streaming.events import Error, Event, Final, Gap, Partial
+    from asr.streaming.events import Alternative, Error, Event, Final, Gap, Partial
     from asr.streaming.recognizer import Recognizer
     from asr.streaming.stream import Stream, StreamFailed
 
@@ -24,22 +25,7 @@ _HOME = {
     **dict.fromkeys(("Stream", "StreamFailed"), "stream"),
 }
 
-__all__ = [
-    "Alternative",
-    "AudioFileError",
-    "Error",
-    "Event",
-    "Final",
-    "Gap",
-    "Microphone",
-    "MicrophoneError",
-    "Partial",
-    "Recognizer",
-    "Stream",
-    "StreamFailed",
-    "list_devices",
-    "read_blocks",
-]
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:
