@@ -22,8 +22,9 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from asr.command import how_to_install, interrupts_ignored
 from asr.cores import num_cores
@@ -41,7 +42,10 @@ if TYPE_CHECKING:
 
 Item: TypeAlias = "Utterance | NoisePiece | Refusal"
 
-_BATCH = 16  # utterances a worker takes at a time
+_BATCH = 16  # items a worker takes at a time
+
+S = TypeVar("S")
+T = TypeVar("T")
 
 
 def prepare(
@@ -73,14 +77,14 @@ def prepare(
     # Features get a new name: the previous manifest, if any, stays valid until the new one replaces it.
     stem = secrets.token_hex(4)
     features_file = features_dir / f"{stem}.f16"
-    partial = features_dir / f"{stem}{MANIFEST_SUFFIX}"
+    unfinished = features_dir / f"{stem}{MANIFEST_SUFFIX}"
+    usable = normalized(utterances, options.normalizer, result.outside)
+    items = in_processes(partial(_prepare_item, options=options), usable, options.num_jobs)
     try:
         with (
-            CutSet.open_writer(partial) as manifest,
+            CutSet.open_writer(unfinished) as manifest,
             Float16Writer(features_file) as storage,
-            contextlib.closing(
-                _prepare_all(normalized(utterances, options.normalizer, result.outside), options)
-            ) as items,
+            contextlib.closing(items),
         ):
             for item in items:
                 for one in item:
@@ -112,11 +116,11 @@ def prepare(
             why = ", ".join(f"{count} x {reason}" for reason, count in reasons) or "there is none"
             hint = options.normalizer.suggestion(result.outside)
             raise ValueError(f"no usable utterance for {name}: {why}; see {folder / name}.refused.tsv{hint}")
-        os.replace(partial, result.manifest)
+        os.replace(unfinished, result.manifest)
     finally:
-        if partial.exists():  # still there, so it is incomplete
+        if unfinished.exists():  # still there, so it is incomplete
             features_file.unlink(missing_ok=True)
-            partial.unlink()
+            unfinished.unlink()
             with contextlib.suppress(OSError):  # the folder may contain a previous data set
                 features_dir.rmdir()
     for former in features_dir.iterdir():
@@ -151,10 +155,6 @@ def normalized(utterances: Iterable[Item], normalizer: TextNormalizer, outside: 
             yield replace(utterance, text=normal.text)
 
 
-def _prepare_batch(batch: Sequence[Item], options: PrepareOptions) -> list[list[Prepared | Refusal]]:
-    return [_prepare_item(item, options) for item in batch]
-
-
 def _prepare_item(item: Item, options: PrepareOptions) -> list[Prepared | Refusal]:
     if isinstance(item, Utterance):
         return prepare_utterance(item, options)
@@ -178,31 +178,28 @@ def worker_pool(num_jobs: int) -> ProcessPoolExecutor:
     return pool
 
 
-def _prepare_all(utterances: Iterable[Item], options: PrepareOptions) -> Generator[list[Prepared | Refusal]]:
-    """Results in the order of `utterances`; a limited number of them is in progress at any time."""
-    if options.num_jobs == 1:
-        for utterance in utterances:
-            yield _prepare_batch([utterance], options)[0]
+def in_processes(function: Callable[[S], T], items: Iterable[S], num_jobs: int) -> Generator[T]:
+    """The results of `function`, in order; a limited number of items is in progress at any time."""
+    if num_jobs == 1:
+        yield from map(function, items)
         return
-    pool = worker_pool(options.num_jobs)
-    pending: deque[Future[list[list[Prepared | Refusal]]]] = deque()
-    batch: list[Item] = []
+    items, pending = iter(items), deque[Future[list[T]]]()
+    pool = worker_pool(num_jobs)
     try:
-        for utterance in utterances:
-            batch.append(utterance)
-            if len(batch) < _BATCH:
-                continue
-            pending.append(pool.submit(_prepare_batch, batch, options))
-            batch = []
-            if len(pending) > 4 * options.num_jobs:
-                yield from pending.popleft().result()
-        pending.append(pool.submit(_prepare_batch, batch, options))
-        while pending:
+        while True:
+            while len(pending) <= 4 * num_jobs and (batch := list(islice(items, _BATCH))):
+                pending.append(pool.submit(_each, function, batch))
+            if not pending:
+                return
             yield from pending.popleft().result()
     except BrokenProcessPool as error:
         raise ChildProcessError("a worker process died, perhaps out of memory; use fewer --jobs") from error
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _each(function: Callable[[S], T], batch: Sequence[S]) -> list[T]:
+    return [function(item) for item in batch]
 
 
 def _write_refusals(path: Path, refusals: Iterable[Refusal]) -> None:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
 from asr.data.audio import TooLongError, find_sounds, read_audio
 from asr.data.manifests import Utterance, read_table
-from asr.data.prepare import normalized, worker_pool
+from asr.data.prepare import in_processes, normalized
 from asr.data.transforms import arrival, colored_noise, power, read_sound, simulated_room
 from asr.data.utterance import num_ctc_frames
 from asr.features import SAMPLE_RATE, SUBSAMPLING, num_frames
@@ -27,10 +25,6 @@ ROOM_TAPS = 9600
 """Samples of a room's impulse response: 0.6 s."""
 _FADE = 800  # samples of fade-out at its end
 _NUM_COLORED, _COLORED_S = 24, 8.0  # number of synthesized noises, and their length
-_TASK = 16  # recordings per task of a process
-
-T = TypeVar("T")
-S = TypeVar("S")
 
 
 @dataclass(frozen=True)
@@ -93,7 +87,7 @@ def read_speech(tables: Iterable[tuple[str, float]], tokenizer: Tokenizer, num_j
         rows = list(normalized(read_table(table), normalizer, Counter()))
         refusals += [row for row in rows if isinstance(row, Refusal)]
         utterances = [row for row in rows if isinstance(row, Utterance)]
-        for utterance, wave in zip(utterances, _map(_decode, utterances, num_jobs), strict=True):
+        for utterance, wave in zip(utterances, in_processes(_decode, utterances, num_jobs), strict=True):
             if isinstance(wave, Refusal):
                 refusals.append(wave)
                 continue
@@ -113,7 +107,7 @@ def read_noise(folder: Path | None, num_jobs: int, seed: int) -> Noise:
 
     Raises ValueError for a file that cannot be used.
     """
-    recorded = list(_map(read_sound, find_sounds(folder, "noise"), num_jobs)) if folder else []
+    recorded = list(in_processes(read_sound, find_sounds(folder, "noise"), num_jobs)) if folder else []
     rng = np.random.default_rng(seed)
     noises = [*recorded, *(colored_noise(int(_COLORED_S * SAMPLE_RATE), rng) for _ in range(_NUM_COLORED))]
     lengths, powers = ([measure(noise) for noise in noises] for measure in (len, power))
@@ -128,7 +122,7 @@ def read_rooms(folder: Path | None, num_simulated: int, num_jobs: int, seed: int
     """
     sources: Sequence[str | tuple[int, int]]
     sources = find_sounds(folder, "impulse response") if folder else [(seed, room) for room in range(num_simulated)]
-    return np.stack(list(_map(_response, sources, num_jobs)))
+    return np.stack(list(in_processes(_response, sources, num_jobs)))
 
 
 def _response(source: str | tuple[int, int]) -> np.ndarray:
@@ -161,17 +155,3 @@ def _decode(utterance: Utterance) -> np.ndarray | Refusal:
     if needed > there:
         return refusal("more letters than frames", f"{needed} frames of 40 ms needed, {there} there")
     return whole
-
-
-def _map(function: Callable[[S], T], items: Sequence[S], num_jobs: int) -> Iterator[T]:
-    """The results of `function`, in order, computed by `num_jobs` processes."""
-    if num_jobs == 1:
-        yield from map(function, items)
-        return
-    pool = worker_pool(num_jobs)
-    try:
-        yield from pool.map(function, items, chunksize=_TASK)
-    except BrokenProcessPool as error:
-        raise ChildProcessError("a worker process died, perhaps out of memory; use fewer --jobs") from error
-    finally:
-        pool.shutdown(cancel_futures=True)
