@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from asr.data.batches import padded
 from asr.model.decoder import Decoder, DecoderCache
 from asr.runtime.joint_search import FloatArray, IntArray, StepDecoder
 from asr.runtime.metadata import ModelMetadata
@@ -41,10 +42,10 @@ class TorchEngine:
     def encode(self, features: Sequence[FloatArray], chunk_size: int, left_context: int) -> list[Encoded]:
         """features: (T, 80) float32 each; chunk_size in encoder frames, 0 for the whole utterance."""
         num_frames = torch.tensor([len(f) for f in features])
-        padded = torch.nn.utils.rnn.pad_sequence([torch.from_numpy(f) for f in features], batch_first=True)
+        rows = torch.nn.utils.rnn.pad_sequence([torch.from_numpy(f) for f in features], batch_first=True)
         with torch.no_grad():
             log_probs, encoder_out, lengths = self._model(
-                padded.to(self._device), num_frames.to(self._device), chunk_size, left_context
+                rows.to(self._device), num_frames.to(self._device), chunk_size, left_context
             )
             arrays = [log_probs, encoder_out]
             if self.phones:
@@ -54,12 +55,9 @@ class TorchEngine:
 
     def score(self, tokens: list[list[int]], encoder_out: FloatArray) -> FloatArray:
         """Decoder scores (N,) of N token sequences for one utterance."""
-        lengths = torch.tensor([len(row) for row in tokens])
-        padded = torch.zeros(len(tokens), max(int(lengths.max()), 1), dtype=torch.int64)
-        for index, row in enumerate(tokens):
-            padded[index, : len(row)] = torch.tensor(row, dtype=torch.int64)
+        rows, lengths = padded(tokens)
         memory = torch.from_numpy(encoder_out).expand(len(tokens), -1, -1)
-        inputs = (padded, lengths, memory, torch.full_like(lengths, len(encoder_out)))
+        inputs = (rows.clamp(min=0), lengths, memory, torch.full_like(lengths, len(encoder_out)))
         with torch.no_grad():
             return self._model.decoder.score(*(t.to(self._device) for t in inputs)).cpu().numpy()
 
