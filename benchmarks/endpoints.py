@@ -19,7 +19,7 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
-from command import aligned_words, new_parser, progress, show, utterances
+from command import aligned_words, new_parser, progress, show, timed_events, utterances
 
 from asr import Recognizer
 from asr.evaluation.wer import count_errors
@@ -29,22 +29,7 @@ from asr.streaming import Final
 
 MARGIN_S = 0.06  # more than a frame, which is the resolution of times
 NEAR_S = 1.5
-
-
 BLOCK = 640  # samples
-
-
-def recognize(recognizer: Recognizer, samples: np.ndarray) -> list[tuple[Final, float]]:
-    """The finals, each with the seconds of audio sent when it came."""
-    stream = recognizer.stream()
-    found: list[tuple[Final, float]] = []
-    for end in range(BLOCK, len(samples) + 2 * BLOCK, BLOCK):
-        if end < len(samples) + BLOCK:
-            stream.accept_waveform(samples[end - BLOCK : end])
-        else:
-            stream.finish()
-        found += [(event, end / 16000) for event in stream.events() if isinstance(event, Final)]
-    return found
 
 
 def room_tone(samples: np.ndarray, seconds: float) -> np.ndarray:
@@ -109,7 +94,7 @@ def main() -> None:
             lengths: list[float] = []
             hypotheses = []
             for samples, spoken, spans, _ in progress(readings, f"{silence_ms} ms"):
-                timed = recognize(recognizer, samples)
+                timed = [(e, time) for time, e in timed_events(recognizer, samples, BLOCK) if isinstance(e, Final)]
                 finals = [final for final, _ in timed]
                 ended = [final for final in finals if final.endpoint != "end_of_audio"]
                 arrivals = [(final.end, time) for final, time in timed if final.endpoint != "end_of_audio"]
