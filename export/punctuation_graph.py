@@ -15,8 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from asr._core import NUM_CASES, NUM_MARKS
+from asr.model.layers import EncoderLayer
 from asr.model.positions import rope_frequencies
-from asr.punctuation.model import Punctuator, PunctuatorLayer
+from asr.punctuation.model import Punctuator
 
 HIDDEN = -1e9
 """Added to the scores of masked units. Finite, so that rows of padding, which attend to nothing, do not become NaN."""
@@ -32,7 +33,7 @@ class PunctuatorGraph(nn.Module):
         super().__init__()
         self.config = config = model.config
         self.features, self.project, self.norm, self.head = model.features, model.project.weight, model.norm, model.head
-        self.layers = nn.ModuleList(_Layer(cast("PunctuatorLayer", layer), config.num_heads) for layer in model.layers)
+        self.layers = nn.ModuleList(_Layer(cast("EncoderLayer", layer), config.num_heads) for layer in model.layers)
         self.register_buffer("pauses", model.pauses.weight.detach() + model.project.bias.detach())
         frequencies = rope_frequencies(config.dim // config.num_heads, torch.device("cpu"))
         self.register_buffer("frequencies", frequencies.repeat(2))
@@ -68,7 +69,7 @@ class PunctuatorGraph(nn.Module):
 
 
 class _Layer(nn.Module):
-    def __init__(self, layer: PunctuatorLayer, num_heads: int) -> None:
+    def __init__(self, layer: EncoderLayer, num_heads: int) -> None:
         super().__init__()
         attention = layer.attention
         self.num_heads = num_heads

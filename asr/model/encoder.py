@@ -18,9 +18,9 @@ from torch import Tensor, nn
 
 from asr.config import ModelConfig
 from asr.features import FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
-from asr.model.layers import FeedForward, KeysValues, LockedDropout, Residual, SelfAttention, extended, layers_of
+from asr.model.layers import EncoderLayer, KeysValues, LockedDropout, extended, layers_of
 from asr.model.masks import full_mask, length_mask, step_mask
-from asr.model.positions import Positions, Rotation
+from asr.model.positions import Positions
 from asr.model.speaker import SpeakerMean
 
 
@@ -48,23 +48,6 @@ class SpeakerCache(NamedTuple):
 Cache = EncoderCache | SpeakerCache
 
 
-class EncoderLayer(nn.Module):
-    def __init__(self, config: ModelConfig) -> None:
-        super().__init__()
-        self.attention = SelfAttention(config.dim, config.num_heads)
-        self.feed_forward = FeedForward(config.dim, config.encoder_ff_dim, config.activation, config.dropout)
-        self.attention_residual = Residual(config.dim, config.norm, config.dropout)
-        self.feed_forward_residual = Residual(config.dim, config.norm, config.dropout)
-
-    def forward(
-        self, x: Tensor, bias: Tensor, rotation: Rotation | None, past: KeysValues | None
-    ) -> tuple[Tensor, Tensor]:
-        """Arguments and results are those of SelfAttention."""
-        y, qkv = self.attention(self.attention_residual.before(x), bias, rotation, past)
-        x = self.attention_residual.after(x, y)
-        return self.feed_forward_residual(x, self.feed_forward), qkv
-
-
 class Encoder(nn.Module):
     """Convolutional subsampling by 4, then Transformer blocks without convolution.
 
@@ -88,7 +71,8 @@ class Encoder(nn.Module):
         self.speaker = SpeakerMean(config.dim) if config.running_mean else None
         self.positions = Positions(config.position, config.dim, config.num_heads)
         self.dropout = LockedDropout(config.dropout)
-        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
+        layer = (config.dim, config.num_heads, config.encoder_ff_dim, config.activation, config.norm, config.dropout)
+        self.layers = nn.ModuleList(EncoderLayer(*layer) for _ in range(config.encoder_layers))
         self.final_norm = nn.LayerNorm(config.dim) if config.norm == "pre" else nn.Identity()
         if config.condition_layers:
             self.condition = nn.Linear(config.vocab_size, config.dim)

@@ -171,6 +171,25 @@ class Residual(nn.Module):
         return self.after(x, f(self.before(x)))
 
 
+class EncoderLayer(nn.Module):
+    """Self-attention and feed-forward, each with its residual connection; also of the punctuation network."""
+
+    def __init__(self, dim: int, num_heads: int, ff_dim: int, activation: str, norm: str, dropout: float) -> None:
+        super().__init__()
+        self.attention = SelfAttention(dim, num_heads)
+        self.feed_forward = FeedForward(dim, ff_dim, activation, dropout)
+        self.attention_residual = Residual(dim, norm, dropout)
+        self.feed_forward_residual = Residual(dim, norm, dropout)
+
+    def forward(
+        self, x: Tensor, bias: Tensor, rotation: Rotation | None, past: KeysValues | None
+    ) -> tuple[Tensor, Tensor]:
+        """Arguments and results are those of SelfAttention."""
+        y, qkv = self.attention(self.attention_residual.before(x), bias, rotation, past)
+        x = self.attention_residual.after(x, y)
+        return self.feed_forward_residual(x, self.feed_forward), qkv
+
+
 def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:
     """Dot-product attention of (N, num_heads, T or S, head_dim) with a scaled query; `bias` is added to the scores.
 

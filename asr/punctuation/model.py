@@ -22,9 +22,9 @@ from asr._core import (
     NUM_WORD_FEATURES,
     PunctuationUnits,
 )
-from asr.model.layers import FeedForward, Residual, SelfAttention
+from asr.model.layers import EncoderLayer
 from asr.model.masks import length_mask
-from asr.model.positions import Positions, Rotation, mask_bias
+from asr.model.positions import Positions, mask_bias
 from asr.runtime.punctuation import Answer, PunctuationNetwork, graph_inputs
 
 
@@ -57,19 +57,6 @@ class PunctuatorConfig:
         return PunctuatorConfig(**(values | {"look_ahead": tuple(values["look_ahead"])}))
 
 
-class PunctuatorLayer(nn.Module):
-    def __init__(self, config: PunctuatorConfig) -> None:
-        super().__init__()
-        self.attention = SelfAttention(config.dim, config.num_heads)
-        self.feed_forward = FeedForward(config.dim, config.ff_dim, "relu", dropout=0.0)
-        self.attention_residual = Residual(config.dim, "pre", dropout=0.0)
-        self.feed_forward_residual = Residual(config.dim, "pre", dropout=0.0)
-
-    def forward(self, x: Tensor, bias: Tensor, rotation: Rotation | None) -> Tensor:
-        x = self.attention_residual(x, lambda y: self.attention(y, bias, rotation, None)[0])
-        return self.feed_forward_residual(x, self.feed_forward)
-
-
 class Punctuator(nn.Module, PunctuationNetwork):
     def __init__(self, config: PunctuatorConfig) -> None:
         super().__init__()
@@ -81,7 +68,8 @@ class Punctuator(nn.Module, PunctuationNetwork):
         self.project = nn.Linear(config.feature_dim, config.dim)
         self.pauses = nn.Embedding(NUM_PAUSE_CLASSES, config.dim)
         self.positions = Positions("rope", config.dim, config.num_heads)
-        self.layers = nn.ModuleList(PunctuatorLayer(config) for _ in config.look_ahead)
+        layer = (config.dim, config.num_heads, config.ff_dim, "relu", "pre", 0.0)
+        self.layers = nn.ModuleList(EncoderLayer(*layer) for _ in config.look_ahead)
         self.norm = nn.LayerNorm(config.dim)
         self.head = nn.Linear(config.dim, NUM_MARKS + NUM_CASES)
 
@@ -97,13 +85,14 @@ class Punctuator(nn.Module, PunctuationNetwork):
         x = self.project(self.features(features).sum(2)) + self.pauses(pauses)
         rotation = self.positions.rotation(x.shape[1], x.shape[1], x)
         same = segments[:, :, None] == segments[:, None, :]
-        distance = _distances(x.shape[1], x.device)
+        unit = torch.arange(x.shape[1], device=x.device)
+        distance = unit[None, :] - unit[:, None]  # from the query (row) to the key (column)
         biases: dict[int, Tensor] = {}
         for layer, look_ahead in zip(self.layers, self.config.look_ahead, strict=True):
             if look_ahead not in biases:
                 near = (distance <= look_ahead) & (distance >= -self.config.left_context)
                 biases[look_ahead] = mask_bias((near & same)[:, None])
-            x = layer(x, biases[look_ahead], rotation)
+            x, _ = layer(x, biases[look_ahead], rotation, None)
         logits = self.head(self.norm(x))
         return logits[..., :NUM_MARKS], logits[..., NUM_MARKS:]
 
@@ -117,9 +106,3 @@ class Punctuator(nn.Module, PunctuationNetwork):
     def answer_units(self, units: PunctuationUnits) -> Answer:
         marks, cases = self.probabilities(*map(torch.from_numpy, graph_inputs(units).values()))
         return Answer(marks[0].numpy(), cases[0].numpy())
-
-
-def _distances(num_units: int, device: torch.device) -> Tensor:
-    """(T, T): the distance from the query (row) to the key (column)."""
-    unit = torch.arange(num_units, device=device)
-    return unit[None, :] - unit[:, None]
