@@ -13,7 +13,7 @@ from torch import Tensor
 from asr.command import how_to_install
 from asr.neural_lm.model import NeuralLm, NeuralLmConfig
 from asr.tokenizer import Tokenizer
-from asr.training.checkpoint import CheckpointError, read_values, write_values
+from asr.training.checkpoint import CheckpointError, read_kind, write_values
 
 KIND = "asr_stream_neural_lm"
 FORMAT_VERSION = 1
@@ -77,16 +77,9 @@ class NeuralLmCheckpoint:
     @staticmethod
     def load(path: Path) -> NeuralLmCheckpoint:
         """Raises CheckpointError, with the name of the file, if it is not one or is damaged."""
-        values = read_values(path)
-        if not isinstance(values, dict) or values.pop("kind", None) != KIND:
-            raise CheckpointError(f"{path} is not a checkpoint of a neural language model")
-        if values.pop("format_version", None) != FORMAT_VERSION:
-            raise CheckpointError(f"{path} has another format; this version reads format {FORMAT_VERSION}")
-        try:
+
+        def build(values: dict[str, Any]) -> NeuralLmCheckpoint:
             config, tokenizer = NeuralLmConfig.from_dict(values.pop("config")), values.pop("tokenizer")
-            checkpoint = NeuralLmCheckpoint(config, Tokenizer.from_dict(tokenizer), **values)
-            checkpoint.model()
-        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
-            reason = str(error).splitlines()[0]
-            raise CheckpointError(f"{path} is damaged, or from a different version: {reason}") from error
-        return checkpoint
+            return NeuralLmCheckpoint(config, Tokenizer.from_dict(tokenizer), **values)
+
+        return read_kind(path, KIND, "a neural language model", FORMAT_VERSION, build)

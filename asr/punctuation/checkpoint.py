@@ -11,7 +11,7 @@ from torch import Tensor
 
 from asr.punctuation.corpus import NONE
 from asr.punctuation.model import Punctuator, PunctuatorConfig
-from asr.training.checkpoint import CheckpointError, read_values, write_values
+from asr.training.checkpoint import read_kind, write_values
 
 KIND = "asr_stream_punctuation"
 FORMAT_VERSION = 1
@@ -49,15 +49,8 @@ class PunctuationCheckpoint:
     @staticmethod
     def load(path: Path) -> PunctuationCheckpoint:
         """Raises CheckpointError, with the name of the file, if it is not one or is damaged."""
-        values = read_values(path)
-        if not isinstance(values, dict) or values.pop("kind", None) != KIND:
-            raise CheckpointError(f"{path} is not a checkpoint of `asr text train`")
-        if values.pop("format_version", None) != FORMAT_VERSION:
-            raise CheckpointError(f"{path} has another format; this version reads format {FORMAT_VERSION}")
-        try:
-            checkpoint = PunctuationCheckpoint(PunctuatorConfig.from_dict(values.pop("config")), **values)
-            checkpoint.model()
-        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
-            reason = str(error).splitlines()[0]
-            raise CheckpointError(f"{path} is damaged, or from a different version: {reason}") from error
-        return checkpoint
+
+        def build(values: dict[str, Any]) -> PunctuationCheckpoint:
+            return PunctuationCheckpoint(PunctuatorConfig.from_dict(values.pop("config")), **values)
+
+        return read_kind(path, KIND, "`asr text train`", FORMAT_VERSION, build)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import dataclasses
 import re
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -25,6 +26,8 @@ from asr.training.pretrained import ERROR_RATES, CheckpointError, Pretrained, ch
 
 FORMAT_VERSION = 1
 _NAME = re.compile(r"checkpoint-(\d+)\.pt")
+
+C = TypeVar("C", bound=Any)
 
 
 @dataclass
@@ -139,6 +142,25 @@ def read_values(path: str | Path, device: str = "cpu") -> Any:
     if damaged:
         raise CheckpointError(f"{path} is damaged: {damaged} in it does not have the checksum that was written")
     return values
+
+
+def read_kind(path: Path, kind: str, name: str, format_version: int, build: Callable[[dict[str, Any]], C]) -> C:
+    """The checkpoint of this kind, `name` in messages, that `build` makes of the values.
+
+    Raises CheckpointError, with the name of the file, if it is not one or is damaged.
+    """
+    values = read_values(path)
+    if not isinstance(values, dict) or values.pop("kind", None) != kind:
+        raise CheckpointError(f"{path} is not a checkpoint of {name}")
+    if values.pop("format_version", None) != format_version:
+        raise CheckpointError(f"{path} has another format; this version reads format {format_version}")
+    try:
+        checkpoint = build(values)
+        checkpoint.model()
+    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+        reason = str(error).splitlines()[0]
+        raise CheckpointError(f"{path} is damaged, or from a different version: {reason}") from error
+    return checkpoint
 
 
 def kind_of(path: Path) -> str | None:
