@@ -45,7 +45,7 @@ class Adapted:
     """Weight of the sentences in the mixture."""
 
 
-def spelled(lines: Iterable[str], base: NgramLm, words: Sequence[str]) -> Sentences:
+def spelled(lines: Iterable[str], words: Sequence[str]) -> Sentences:
     """Converts lines to the case and letters of the language model with these words. Punctuation becomes a space.
 
     Lines with digits, or with letters that no word of the model has, are refused.
@@ -98,7 +98,7 @@ def adapt(
     """
     words, levels = unpack(base)
     lm = NgramLm(np.frombuffer(base, np.uint8))
-    sentences = spelled(lines, lm, words)
+    sentences = spelled(lines, words)
     if not sentences.words:
         raise LmError("the text has no sentence that can be used" + refusal(sentences))
     if weight is None:
@@ -124,7 +124,7 @@ def adapt(
 def _counted(sentences: Sequence[Sequence[str]], order: int) -> tuple[list[str], list[Ngrams]]:
     """Words and n-grams of a model of these sentences alone."""
     words = [*SPECIAL_WORDS, *sorted({word for sentence in sentences for word in sentence})]
-    ids = ngram.encode_sentences(sentences, words)
+    ids = ngram.encode(sentences, words)
     return ngram.tables(ngram.estimate(ngram.count_ngrams(ids, len(words), order)), words)
 
 

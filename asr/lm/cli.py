@@ -232,7 +232,7 @@ def _train(args: argparse.Namespace) -> tuple[list[str], list[Ngrams]]:
         words = [*SPECIAL_WORDS, *sorted(known)]
     else:
         words = ngram.vocabulary(args.text, args.num_words)
-    ids = ngram.encode(args.text, words)
+    ids = ngram.encode(ngram.sentences(args.text), words)
     if len(words) == 3:
         raise LmError(f"there is no word in {', '.join(map(str, args.text))}")
     if unspoken := [word for word in words[len(SPECIAL_WORDS) :] if not _is_spoken(word)]:
@@ -278,7 +278,7 @@ def _kept_pronunciations(files: Sequence[bytes], words: Sequence[str]) -> Pronou
 def _pruned(model: ngram.Model, words: list[str], args: argparse.Namespace) -> tuple[list[str], list[Ngrams]]:
     pruned = ngram.prune(model, ngram.select(model, 1e6 * args.megabytes))
     if args.test:
-        test = ngram.encode([args.test], words)
+        test = ngram.encode(ngram.sentences([args.test]), words)
         before, after = (ngram.perplexity(m, test) for m in (model, pruned))
         unknown = (test == ngram.UNK).sum() / max((test >= ngram.UNK).sum(), 1)
         print(f"perplexity {before:.1f}, pruned {after:.1f}; {100 * unknown:.2f} % of the words are unknown")

@@ -65,12 +65,7 @@ def vocabulary(paths: list[Path], num_words: int) -> list[str]:
     return [*SPECIAL_WORDS, *sorted(counts, key=lambda word: (-counts[word], word))[:num_words]]
 
 
-def encode(paths: list[Path], words: list[str]) -> np.ndarray:
-    """All sentences of the files, see `encode_sentences`."""
-    return encode_sentences(sentences(paths), words)
-
-
-def encode_sentences(sentences: Iterable[Sequence[str]], words: list[str]) -> np.ndarray:
+def encode(sentences: Iterable[Sequence[str]], words: list[str]) -> np.ndarray:
     """The words of each sentence between <s> and </s>: (num_tokens,) int64. `words` begin with SPECIAL_WORDS."""
     index = {word: i for i, word in enumerate(words) if i > UNK}
     ids: list[int] = []

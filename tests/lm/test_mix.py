@@ -151,7 +151,7 @@ def test_mixture_counts_how_often_its_ngrams_occur(tmp_path: Path) -> None:
     out = tmp_path / "a.lm"
     assert main(["lm", "train", str(text), "-o", str(out)]) == 0
     words, model = mix([unpack(out.read_bytes())], [1])
-    ids = ngram.encode([text], words)
+    ids = ngram.encode(ngram.sentences([text]), words)
     frequency = np.bincount(ids, minlength=len(words)) / np.sum(ids != ngram.BOS)
     francisco = words.index("FRANCISCO")
     assert model.prob[0][francisco] < 0.5 * frequency[francisco]

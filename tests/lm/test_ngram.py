@@ -18,6 +18,7 @@ from asr.lm.ngram import (
     perplexity,
     prune,
     select,
+    sentences,
     vocabulary,
 )
 
@@ -26,7 +27,7 @@ def trained(folder: Path, text: str, order: int) -> tuple[list[str], Model]:
     path = folder / "text.txt"
     path.write_text(text)
     words = vocabulary([path], 100)
-    return words, estimate(count_ngrams(encode([path], words), len(words), order))
+    return words, estimate(count_ngrams(encode(sentences([path]), words), len(words), order))
 
 
 def random_text() -> str:
@@ -73,7 +74,7 @@ def test_perplexity_counts_known_words_and_sentence_ends(tmp_path: Path) -> None
     words, whole = trained(tmp_path, random_text() + "A NEW WORD\n" * 3, 3)
     words[words.index("NEW")] = "OTHER"  # so that it is seen in training but unknown here
     (tmp_path / "test.txt").write_text("A B D C\nNEW D D\nWORD B NEW A A\n")
-    ids = encode([tmp_path / "test.txt"], words)
+    ids = encode(sentences([tmp_path / "test.txt"]), words)
     for model in (whole, prune(whole, select(whole, 200))):
         known, logs = ngrams(words, model), []
         for line in ("A B D C", "<unk> D D", "WORD B <unk> A A"):
