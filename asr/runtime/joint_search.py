@@ -46,8 +46,6 @@ class DecodedTokens(NamedTuple):
     tokens: list[int]
     score: float
     """ctc_weight * CTC + (1 - ctc_weight) * decoder; for the decoder alone, the mean per token"""
-    ctc_log_prob: float
-    decoder_log_prob: float
 
 
 def joint_search(
@@ -78,9 +76,9 @@ def joint_search(
         ended, ended_ctc = decoder_score[:, SOS_EOS_ID], ctc.end(state)
         scores = ctc_weight * ended_ctc + (1 - ctc_weight) * ended if ctc_weight else ended / (length + 1)
         finished += [
-            DecodedTokens(row[1:], *values)
-            for row, *values in zip(tokens.tolist(), *(a.tolist() for a in (scores, ended_ctc, ended)), strict=True)
-            if np.isfinite(values[1])
+            DecodedTokens(row[1:], score)
+            for row, score, is_possible in zip(tokens.tolist(), scores.tolist(), np.isfinite(ended_ctc), strict=True)
+            if is_possible
         ]
         finished = sorted(finished, key=lambda sentence: -sentence.score)[:beam_size]
         prefix = ctc.extensions(state, tokens[:, -1])
@@ -95,7 +93,7 @@ def joint_search(
         state, cache = ctc.extend(state, rows, tokens[rows, -1], chosen), cache.select(rows)
         tokens = np.concatenate([tokens[rows], chosen[:, None]], axis=1)
         decoder_score = decoder_score[rows, chosen]
-    return finished or [DecodedTokens([], 0.0, 0.0, 0.0)]
+    return finished or [DecodedTokens([], 0.0)]
 
 
 def _is_over(finished: Sequence[DecodedTokens], best: float, ctc_weight: float, length: int) -> bool:

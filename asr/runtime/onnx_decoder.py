@@ -12,12 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from asr._core import DECODER_INPUTS, DECODER_OUTPUTS, DECODER_PAST, DECODER_STEP_OUTPUTS
+from asr.runtime.joint_search import FloatArray, IntArray
 from asr.runtime.metadata import ModelMetadata
 from asr.runtime.onnx_session import Signature, Tensors, run
 from asr.tokenizer import SOS_EOS_ID
-
-FloatArray = npt.NDArray[np.float32]
-IntArray = npt.NDArray[np.int64]
 
 
 class DecoderCache(NamedTuple):

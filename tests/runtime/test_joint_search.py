@@ -111,8 +111,6 @@ def test_joint_search_finds_the_best_of_all_sentences(seed: int, ctc_weight: flo
     found = joint_search(log_probs, decoder, np.zeros((NUM_FRAMES, 2), np.float32), ctc_weight, beam_size=200)
     best = max(scores, key=scores.__getitem__)
     assert found[0].tokens == list(best) and found[0].score == pytest.approx(scores[best], abs=1e-4)
-    assert found[0].ctc_log_prob == pytest.approx(np.log(probabilities[best]), abs=1e-4)
-    assert found[0].decoder_log_prob == pytest.approx(decoder.log_prob(best), abs=1e-4)
     assert [sentence.score for sentence in found] == sorted((s.score for s in found), reverse=True)
 
 
