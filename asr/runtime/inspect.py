@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -42,8 +41,7 @@ def run(args: argparse.Namespace) -> int:
         text = json.dumps(contents(model)) if args.json else summary(model)
     except RecursionError as error:
         raise ModelError(f"{path} is damaged: its metadata nests too deep; {EXPORT_AGAIN}") from error
-    encoding = sys.stdout.encoding or "utf-8"
-    print(text.encode(encoding, "backslashreplace").decode(encoding))  # tokens may be in any script
+    print(text)
     return 0
 
 
