@@ -301,7 +301,6 @@ def main() -> None:
     args = parser.parse_args()
 
     from asr.data.cuts import evenly_spread, load_cuts
-    from asr.lm.packed import BUNDLED
 
     lm = None if args.search == "greedy" else args.lm or BUNDLED
     model = args.model or bundled_model()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import string
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from asr._core import OptionValues
 
-_T = TypeVar("_T")
 _List = str | Path | Sequence[str] | None
 
 
