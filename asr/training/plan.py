@@ -86,8 +86,6 @@ class Rows(NamedTuple):
 
 class Cost(NamedTuple):
     peak_bytes: int
-    state_bytes: int
-    """Part of the memory: weights, gradients, optimizer and moving average."""
     flops: int
     """Over all batches of the step."""
     num_parameters: int
@@ -231,10 +229,8 @@ def cost(config: Config, rows: Rows, fused: bool) -> Cost:
             memory.add(tensor)
         stack.enter_context(memory)
         flops = take_steps(learns, config, rows)
-        moments = [t for state in learns.optimizer.state.values() for t in state.values() if isinstance(t, Tensor)]
-        state_bytes = sum(t.nbytes for t in (*parameters, *parameters, *moments, *averages))
         num_parameters = sum(p.numel() for p in parameters)
-        return Cost(memory.peak_bytes, state_bytes, flops, num_parameters)
+        return Cost(memory.peak_bytes, flops, num_parameters)
 
 
 def shapes(config: Config) -> list[Rows]:

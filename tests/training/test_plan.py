@@ -42,7 +42,6 @@ def test_memory_is_that_of_a_real_step() -> None:
     assert done.returncode == 0, done.stderr
     calculated = cost(load_config("tiny", options), ROWS, fused=False)
     assert int(done.stdout) == pytest.approx(calculated.peak_bytes, rel=0.15)
-    assert calculated.state_bytes == pytest.approx(20 * calculated.num_parameters, rel=0.01)
 
 
 def test_operations_are_those_of_a_steps_batches() -> None:
