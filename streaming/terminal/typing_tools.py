@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from asr.text import printable
@@ -108,15 +107,10 @@ _ADVICE = {
 }
 
 
-def display_server(environment: Mapping[str, str] = os.environ) -> str:
-    """ "Wayland", "X11", or "" if there are no windows. An X11 program on Wayland reaches only X11 windows."""
-
-    return "Wayland" if environment.get("WAYLAND_DISPLAY") else "X11" if environment.get("DISPLAY") else ""
-
-
 def find_tool(wanted: str = "auto") -> TypingTool:
     """The first tool that works on this display server, or `wanted`, a name in TOOLS. Raises TypingError."""
-    server = display_server()
+    # An X11 program on Wayland reaches only X11 windows.
+    server = "Wayland" if os.environ.get("WAYLAND_DISPLAY") else "X11" if os.environ.get("DISPLAY") else ""
     by_kernel = ["dotool", "ydotool"]
     names = {"Wayland": ["wtype", *by_kernel], "X11": ["xdotool", *by_kernel]}.get(server, [])
     if wanted != "auto":
