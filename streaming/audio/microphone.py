@@ -123,7 +123,7 @@ class Microphone:
         self._rescan = rescan
         self._channel = channel
         self._sounddevice = _import_sounddevice()
-        self.device = _find_device(self._sounddevice, device)
+        self.device = _find_device(device)
         # Numbers change when devices come and go, so a lost device is found by name. A default device is replaced by
         # the current default.
         self._wanted = None if device is None else self.device.name
@@ -267,7 +267,7 @@ class Microphone:
             self._sounddevice._terminate()
         with _errors_of_portaudio(self._sounddevice):
             self._sounddevice._initialize()
-        self.device = _find_device(self._sounddevice, self._wanted)
+        self.device = _find_device(self._wanted)
 
     def _open(self) -> CaptureDevice:
         """Opens the device at 16 kHz, or at its default rate."""
@@ -318,7 +318,7 @@ def _import_sounddevice() -> Any:
     return sounddevice
 
 
-def _find_device(sounddevice: Any, wanted: int | str | None) -> InputDevice:
+def _find_device(wanted: int | str | None) -> InputDevice:
     devices = list_devices()
     if not devices:
         raise MicrophoneError(
