@@ -10,7 +10,6 @@ from asr._core import OPTIONS
 from asr.runtime.punctuation import Punctuation
 from asr.runtime.search import list_text, output_symbols
 
-TEXT: str = OPTIONS["text"].default
 TEXTS = OPTIONS["text"].choices
 
 

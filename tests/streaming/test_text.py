@@ -13,7 +13,6 @@ from asr import Recognizer, _core
 from asr._core import NUM_CASES, NUM_MARKS, special_features
 from asr.runtime.onnx_model import OnnxModel
 from asr.runtime.punctuation import Answer, Punctuation
-from asr.runtime.shown_text import TEXT
 from asr.streaming import Event, Final, Partial
 from asr.streaming.events import Gap
 from asr.streaming.stream import Stream
@@ -100,7 +99,7 @@ def test_bad_values(onnx: OnnxModel, tmp_path: Path) -> None:
 
 
 def test_the_default_is_that_of_the_contract(onnx: OnnxModel) -> None:
-    assert Recognizer(onnx).text == TEXT
+    assert Recognizer(onnx).text == _core.OPTIONS["text"].default
 
 
 def test_case_and_punctuation_come_from_their_model(plain: Recognizer, sample: np.ndarray, tmp_path: Path) -> None:
