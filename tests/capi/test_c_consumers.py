@@ -41,7 +41,8 @@ def test_cmake_projects_use_it(
     files = (bundled_model(), SAMPLE, BUNDLED, PUNCTUATION, NEURAL_LM)
     arguments = [str(share / path.name) for path in files]
     for how in ways:
-        where = [f"-DHOW={how}", f"-DSOURCE={ROOT}", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release"]
+        where = [f"-DHOW={how}", f"-DSOURCE={ROOT}", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Debug"]
+        where += ["-DCMAKE_UNITY_BUILD=ON", "-DCMAKE_CXX_FLAGS_DEBUG="]  # without debug information: faster
         cmake("-S", str(ROOT / "tests" / "capi" / "consumer"), "-B", str(tmp_path), *where)
         cmake("--build", str(tmp_path), "--parallel", "2")
         library = {"FetchContent": "libasr_stream.a", "add_subdirectory": "libasr_stream.so"}.get(how, "")
