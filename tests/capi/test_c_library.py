@@ -184,7 +184,7 @@ def test_ends_utterances_and_changes_options_as_in_python(model: Any, conversati
             if call == each.finish:
                 call()
                 continue
-            with pytest.raises((RuntimeError, c_library.LibraryError), match="finished"):
+            with pytest.raises((ValueError, c_library.LibraryError), match="finished"):
                 call()
     assert events[0] == events[1]
     assert [event.endpoint for event in events[1] if isinstance(event, Final)].count("end_of_audio") >= 3

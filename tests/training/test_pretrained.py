@@ -140,7 +140,7 @@ def test_exported_files_without_trainable_weights_are_refused(
     broken = tmp_path / "broken.onnx"
     for section, key, value, reason in (
         ("tokenizer", "kind", "bpe", "a bpe tokenizer needs a model"),
-        ("model", "dim", 64, "another network"),
+        ("model", "dim", 64, "do not match its configuration"),
         ("model", "dim", "wide", "model.dim"),
     ):
         changed = json.dumps({**config, section: {**config[section], key: value}})
@@ -154,7 +154,7 @@ def test_exported_files_without_trainable_weights_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("part", "reason"), [("weight", "not finite numbers, in ctc.bias"), ("shape", "another network")]
+    ("part", "reason"), [("weight", "not finite numbers, in ctc.bias"), ("shape", "do not match its configuration")]
 )
 def test_weights_of_other_shapes_or_nan_are_refused(
     pretrained: Pretrained, tmp_path: Path, part: str, reason: str
