@@ -29,7 +29,7 @@ std::map<std::string, std::string> properties_of(std::string_view onnx, const st
 void add_derived(std::map<std::string, std::string>& properties, const ModelMetadata& metadata) {
   const std::vector<std::string> texts = token_texts(metadata.output_symbols());
   const bool letters = std::all_of(texts.begin(), texts.end(), [](const std::string& text) {
-    return std::count_if(text.begin(), text.end(), [](char byte) { return (byte & 0xC0) != 0x80; }) <= 1;
+    return std::count_if(text.begin(), text.end(), begins_letter) <= 1;
   });
   properties.emplace("language", language_of_alphabet(metadata.output_symbols()));
   properties.emplace("chunk_ms", std::to_string(metadata.default_chunk_size * kEncoderFrameMs));

@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "search/spelling.h"
+
 namespace asr_stream {
 
 namespace {
@@ -29,7 +31,7 @@ constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 std::vector<std::size_t> letter_starts(std::string_view text) {
   std::vector<std::size_t> starts;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) starts.push_back(i);
+    if (begins_letter(text[i])) starts.push_back(i);
   }
   starts.push_back(text.size());
   return starts;

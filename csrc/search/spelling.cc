@@ -20,8 +20,6 @@ void replace_all(std::string& text, std::string_view from, std::string_view to) 
   }
 }
 
-bool begins_letter(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
-
 std::vector<std::string> letters_of(std::string_view text) {
   std::vector<std::string> letters;
   for (const char byte : text) {

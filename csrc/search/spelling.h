@@ -52,10 +52,13 @@ inline std::string joined(const std::vector<std::string>& words, std::size_t fir
   return text;
 }
 
+// Whether a letter of a UTF-8 text begins with this byte.
+inline bool begins_letter(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
+
 // The longest beginning of a UTF-8 text that has at most `size` bytes and ends with a whole character.
 inline std::string_view beginning(std::string_view text, std::size_t size) {
   size = std::min(size, text.size());
-  while (size && size < text.size() && (text[size] & 0xC0) == 0x80) --size;
+  while (size && size < text.size() && !begins_letter(text[size])) --size;
   return text.substr(0, size);
 }
 
