@@ -267,6 +267,15 @@ def library() -> Any:
 
 
 @pytest.fixture(scope="session")
+def bundled_in_c(library: Any) -> Any:
+    """The bundled model with its language model, as libasr_stream opens them."""
+    from asr.lm.packed import BUNDLED
+    from asr.runtime.onnx_model import bundled_model
+
+    return library.model(bundled_model(), lm_path=BUNDLED)
+
+
+@pytest.fixture(scope="session")
 def captions(sample: np.ndarray) -> str:
     """The expected output of the C examples and the bindings' examples for the bundled recording."""
     from asr import Recognizer

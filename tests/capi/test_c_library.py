@@ -1,4 +1,4 @@
-"""libasr_stream: its results are bit-identical to Python's, and no input can harm it."""
+"""The results of libasr_stream are bit-identical to Python's."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from support.commas import write_punctuation
 from support.recognition import random_cuts
 
 from asr import Recognizer
-from asr.export.write import with_checksum
 from asr.lm.packed import BUNDLED
 from asr.runtime.neural_lm import bundled_neural_lm
 from asr.runtime.onnx_model import bundled_model
@@ -25,15 +24,10 @@ from asr.streaming.events import Error, Event, Final
 
 c_library = load_benchmark("c_library")
 pytestmark = pytest.mark.usefixtures("nothing_printed")
-INVALID, UNREADABLE, DAMAGED, UNAVAILABLE, BUSY, FINISHED, FAILED = 1, 2, 3, 4, 6, 7, 8
+INVALID = 1
 
 Script = list[Any]
 """The input of a stream: arrays of samples, and numbers of lost samples."""
-
-
-@pytest.fixture(scope="module")
-def model(library: Any) -> Any:
-    return library.model(bundled_model(), lm_path=BUNDLED)
 
 
 def play(stream: Any, script: Script) -> list[Event]:
@@ -69,7 +63,7 @@ WAYS = [
 
 @pytest.mark.parametrize(("search", "use_lm", "second_pass", "chunk_ms"), WAYS)
 def test_events_are_those_of_python(
-    model: Any, conversation: np.ndarray, search: str, use_lm: bool, second_pass: bool, chunk_ms: int
+    bundled_in_c: Any, conversation: np.ndarray, search: str, use_lm: bool, second_pass: bool, chunk_ms: int
 ) -> None:
     odd = conversation.copy()
     odd[70_000:70_003] = (np.nan, np.inf, -np.inf)
@@ -85,7 +79,7 @@ def test_events_are_those_of_python(
     ]
     options = {"search": search, "second_pass": second_pass, "chunk_ms": chunk_ms}
     recognizer = Recognizer(bundled_model(), lm=BUNDLED if use_lm else None, **options)
-    stream, expected = model.stream(use_lm=use_lm, **options), recognizer.stream()
+    stream, expected = bundled_in_c.stream(use_lm=use_lm, **options), recognizer.stream()
     events = play(stream, script)
     assert events == play(expected, script)
     assert stream.sample_offset == expected.sample_offset == sum(s if isinstance(s, int) else len(s) for s in script)
@@ -105,12 +99,12 @@ def test_events_are_those_of_python(
     ],
     ids=["nothing", "empty", "one sample", "silence", "gaps", "not finite"],
 )
-def test_odd_audio_is_taken_as_in_python(model: Any, script: Script) -> None:
+def test_odd_audio_is_taken_as_in_python(bundled_in_c: Any, script: Script) -> None:
     expected = Recognizer(bundled_model(), lm=BUNDLED)
-    assert play(model.stream(), script) == play(expected.stream(), script)
+    assert play(bundled_in_c.stream(), script) == play(expected.stream(), script)
 
 
-def test_options_are_those_of_python(model: Any, conversation: np.ndarray) -> None:
+def test_options_are_those_of_python(bundled_in_c: Any, conversation: np.ndarray) -> None:
     options: dict[str, Any] = {
         "chunk_ms": 320,
         "left_context_ms": 0,
@@ -121,13 +115,13 @@ def test_options_are_those_of_python(model: Any, conversation: np.ndarray) -> No
     }
     weights = {"lm_weight": 0.3, "lm_word_bonus": 0.5, "lm_oov_penalty": 2.0, "lm_prior_weight": 0.1}
     expected = Recognizer(bundled_model(), lm=BUNDLED, **weights, **options)
-    events = play(model.stream(**weights, **options), [conversation])
+    events = play(bundled_in_c.stream(**weights, **options), [conversation])
     assert events == play(expected.stream(), [conversation])
-    assert events != play(model.stream(**options), [conversation])  # the weights have an effect
+    assert events != play(bundled_in_c.stream(**options), [conversation])  # the weights have an effect
 
 
 @pytest.mark.parametrize("use_lm", [True, False])
-def test_hotwords_and_phrases_are_those_of_python(model: Any, conversation: np.ndarray, use_lm: bool) -> None:
+def test_hotwords_and_phrases_are_those_of_python(bundled_in_c: Any, conversation: np.ndarray, use_lm: bool) -> None:
     recognizer = Recognizer(bundled_model(), lm=BUNDLED if use_lm else None, search="beam")
     plain = play(recognizer.stream(), [conversation])
     for options in (
@@ -136,7 +130,7 @@ def test_hotwords_and_phrases_are_those_of_python(model: Any, conversation: np.n
     ):
         lists = {name: value.splitlines() if isinstance(value, str) else value for name, value in options.items()}
         given = {name: value.encode() if isinstance(value, str) else value for name, value in options.items()}
-        events = play(model.stream(search="beam", use_lm=use_lm, **given), [conversation])
+        events = play(bundled_in_c.stream(search="beam", use_lm=use_lm, **given), [conversation])
         assert events == play(recognizer.with_options(**lists).stream(), [conversation]) != plain
 
 
@@ -163,10 +157,10 @@ def test_an_option_is_set_by_its_name(library: Any) -> None:
     assert library.c.asr_options_set(None, b"beam_size", b"7", *tail) == INVALID
 
 
-def test_ends_utterances_and_changes_options_as_in_python(model: Any, conversation: np.ndarray) -> None:
+def test_ends_utterances_and_changes_options_as_in_python(bundled_in_c: Any, conversation: np.ndarray) -> None:
     later = {"chunk_ms": 160, "left_context_ms": 640, "search": "beam"}
     recognizer = Recognizer(bundled_model(), lm=BUNDLED)
-    expected, stream = recognizer.stream(), model.stream()
+    expected, stream = recognizer.stream(), bundled_in_c.stream()
     for each in (expected, stream):
         each.accept_waveform(conversation[:40_000])
         each.end_utterance()
@@ -219,7 +213,7 @@ def test_defaults_of_a_model_file_hold_without_options(
 
 
 @pytest.mark.parametrize("rate", [8000, 11025, 44100, 48000])
-def test_takes_audio_of_any_rate_as_in_python(model: Any, conversation: np.ndarray, rate: int) -> None:
+def test_takes_audio_of_any_rate_as_in_python(bundled_in_c: Any, conversation: np.ndarray, rate: int) -> None:
     integers = (conversation * 32767).astype(np.int16)
     script = [*in_pieces(integers[:100_000], rate), 4001, *in_pieces(conversation[:50_000], rate + 1)]
     stream = Recognizer(bundled_model(), lm=BUNDLED, search="beam").stream()
@@ -228,31 +222,33 @@ def test_takes_audio_of_any_rate_as_in_python(model: Any, conversation: np.ndarr
         stream.gap(step, rate) if isinstance(step, int) else stream.accept_waveform(step, rate)
         events += stream.events()
     stream.finish()
-    found = model.stream(search="beam", sample_rate=rate)
+    found = bundled_in_c.stream(search="beam", sample_rate=rate)
     assert play(found, script) == events + stream.events()
     assert found.sample_offset == stream.sample_offset == round(154_001 * 16000 / rate)
 
 
-def test_an_app_of_an_earlier_version_is_served(model: Any, sample: np.ndarray) -> None:
+def test_an_app_of_an_earlier_version_is_served(bundled_in_c: Any, sample: np.ndarray) -> None:
     """The struct of the earlier version ends before an option that it cannot know."""
     size = c_library._Options.max_utterance_s.offset
-    stream = model.stream(max_utterance_s=0.1, struct_size=size)
-    assert play(stream, [sample]) == play(model.stream(), [sample])
+    stream = bundled_in_c.stream(max_utterance_s=0.1, struct_size=size)
+    assert play(stream, [sample]) == play(bundled_in_c.stream(), [sample])
 
 
-def test_model_and_language_model_are_read_from_memory(model: Any, sample: np.ndarray) -> None:
+def test_model_and_language_model_are_read_from_memory(bundled_in_c: Any, sample: np.ndarray) -> None:
     path = bundled_neural_lm()
     assert path
     lm, neural_lm = BUNDLED.read_bytes(), path.read_bytes()
     options = {"lm_data": lm, "lm_size": len(lm), "neural_lm_data": neural_lm, "neural_lm_size": len(neural_lm)}
-    again = model.library.model(bundled_model().read_bytes(), **options)
-    assert play(again.stream(), [sample]) == play(model.stream(), [sample])
+    again = bundled_in_c.library.model(bundled_model().read_bytes(), **options)
+    assert play(again.stream(), [sample]) == play(bundled_in_c.stream(), [sample])
 
 
-def test_threads_share_a_model(model: Any, conversation: np.ndarray) -> None:
-    expected = play(model.stream(chunk_ms=160), [conversation])
+def test_threads_share_a_model(bundled_in_c: Any, conversation: np.ndarray) -> None:
+    expected = play(bundled_in_c.stream(chunk_ms=160), [conversation])
     with ThreadPoolExecutor(4) as pool:
-        runs = [pool.submit(play, model.stream(chunk_ms=160), in_pieces(conversation, seed)) for seed in range(4)]
+        runs = [
+            pool.submit(play, bundled_in_c.stream(chunk_ms=160), in_pieces(conversation, seed)) for seed in range(4)
+        ]
     assert all(
         [e for e in run.result() if e.type == "final"] == [e for e in expected if e.type == "final"] for run in runs
     )
@@ -272,182 +268,6 @@ def test_what_a_model_reports_of_itself(library: Any, tiny_onnx: Path, onnx: Any
     assert model.property("nothing") is None
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"chunk_ms": 50}, "chunk_ms is 50; it must be a multiple of 40 in [40, 5120]"),
-        ({"chunk_ms": -40}, "chunk_ms is -40"),
-        ({"left_context_ms": -40}, "left_context_ms is -40"),
-        ({"left_context_ms": 20520}, "left_context_ms is 20520"),
-        ({"search": 3}, "search is 3; it must be one of greedy, beam, rescore"),
-        ({"second_pass": 2}, "second_pass is 2"),
-        ({"use_lm": -1}, "use_lm is -1"),
-        ({"beam_size": 0}, "beam_size"),
-        ({"lm_weight": 11.0}, "lm_weight is 11; it must be in [0, 10]"),
-        ({"beam_size": 1025}, "beam_size"),
-        ({"max_utterance_s": 121.0}, "max_utterance_s is 121; it must be in (0, 120]"),
-        ({"max_utterance_s": float("nan")}, "max_utterance_s is nan"),
-        ({"silence_after_speech_s": 0.0}, "silence_after_speech_s is 0; it must be in (0, inf]"),
-        ({"silence_without_speech_s": -1.0}, "silence_without_speech_s is -1; it must be in (0, inf]"),
-        ({"search": "greedy"}, "greedy takes no language model"),
-        ({"hotwords": b"R2"}, "hotword 'R2' cannot be written by this model: it has no '2'"),
-        ({"hotwords": b""}, "the list of hotwords has no words"),
-        ({"hotwords": b"A", "hotword_boost": -1.0}, "hotword_boost is -1; it must be in (0, 20]"),
-        ({"phrases": b"\n"}, "the list of phrases has no phrase"),
-        ({"phrases": b"A", "unknown_cost": float("nan")}, "unknown_cost is nan; it must be in (0, 100]"),
-        ({"phrases": b"A", "hotwords": b"A"}, "phrases are a grammar, which takes no hotwords"),
-        ({"sample_rate": 999}, "sample_rate is 999; it must be a whole number of Hz in [1000, 768000]"),
-        ({"sample_rate": 768001}, "sample_rate is 768001"),
-        ({"text": 2}, "text is 2; it must be one of formatted, plain"),
-    ],
-)
-def test_stream_options_outside_their_range(model: Any, options: dict[str, Any], words: str) -> None:
-    with pytest.raises(c_library.LibraryError) as caught:
-        model.stream(**options)
-    assert caught.value.status == INVALID and words in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("options", "status", "words"),
-    [
-        ({"num_threads": -1}, INVALID, "num_threads is -1; it must be in [0, 1024]"),
-        ({"reserved": 1}, INVALID, "reserved is 1"),
-        ({"lm_path": BUNDLED, "lm_data": b"x"}, INVALID, "both lm_path and lm_data"),
-        ({"lm_path": "/nowhere/x.lm"}, UNREADABLE, "there is no file /nowhere/x.lm"),
-        ({"lm_path": "/tmp"}, UNREADABLE, "/tmp is a folder; name a file in it"),
-        ({"lm_path": "/dev/null"}, UNREADABLE, "/dev/null is a pipe or a device; name a file"),
-        ({"lm_data": b"ASRNGRAM", "lm_size": 8}, DAMAGED, "ends within its version"),
-        ({"lm_data": b"", "lm_size": 0}, DAMAGED, "the language model is empty"),
-        ({"punctuation_path": "x", "punctuation_data": b"x"}, INVALID, "both punctuation_path and punctuation_data"),
-        ({"punctuation_path": "/nowhere/x.onnx"}, UNREADABLE, "there is no file /nowhere/x.onnx"),
-        ({"punctuation_data": b"", "punctuation_size": 0}, DAMAGED, "the model for punctuation is empty"),
-        ({"punctuation_path": BUNDLED}, DAMAGED, "english.lm: "),
-        ({"punctuation_path": bundled_model()}, DAMAGED, "it is not a model for punctuation"),
-        ({"onnxruntime_path": "/nowhere/libonnxruntime.so"}, UNAVAILABLE, "/nowhere/libonnxruntime.so: cannot open"),
-        ({"onnxruntime_path": "libm.so.6"}, UNAVAILABLE, "libm.so.6 is not ONNX Runtime"),
-    ],
-)
-def test_model_options_outside_their_range(
-    library: Any, tiny_onnx: Path, options: dict[str, Any], status: int, words: str
-) -> None:
-    with pytest.raises(c_library.LibraryError) as caught:
-        library.model(tiny_onnx, **options)
-    assert caught.value.status == status and words in str(caught.value)
-
-
-def test_a_newer_file_is_not_called_damaged(library: Any, tiny_onnx: Path, tmp_path: Path) -> None:
-    proto = onnx_format.load(tiny_onnx)
-    kept = {entry.key: entry.value for entry in proto.metadata_props if entry.key != "checksum"}
-    onnx_format.helper.set_model_props(proto, kept)
-    proto.ir_version = 99
-    (tmp_path / "new.onnx").write_bytes(with_checksum(proto))
-    with pytest.raises(c_library.LibraryError, match=r"new\.onnx needs a newer ONNX Runtime than ONNX R") as caught:
-        library.model(tmp_path / "new.onnx")
-    assert caught.value.status == UNAVAILABLE
-
-
-def test_calls_out_of_turn(model: Any, sample: np.ndarray) -> None:
-    stream = model.stream()
-    with pytest.raises(c_library.LibraryError, match=r"num_samples is -1; it must be in \[0, 2\^48\]") as caught:
-        stream.gap(-1)
-    assert caught.value.status == INVALID
-    stream.accept_waveform(sample)
-    stream.finish()
-    stream.finish()
-    for call in (lambda: stream.accept_waveform(sample), lambda: stream.gap(1)):
-        with pytest.raises(c_library.LibraryError, match="finished; take a new one") as caught:
-            call()
-        assert caught.value.status == FINISHED
-    assert stream.events()[-1].type == "final"
-
-
-def test_null_is_refused_or_does_nothing(model: Any) -> None:
-    c, stream = model.library.c, model.stream()
-    c.asr_model_free(None)
-    c.asr_stream_free(None)
-    assert c.asr_stream_accept_f32(stream.handle, None, ctypes.c_size_t(1)) == INVALID
-    assert c.asr_stream_error(stream.handle) == b"samples is NULL"
-    assert c.asr_stream_accept_i16(stream.handle, None, ctypes.c_size_t(0)) == 0
-    assert c.asr_stream_error(stream.handle) == b""
-    for call in (c.asr_stream_accept_f32, c.asr_stream_gap, c.asr_stream_finish, c.asr_stream_end_utterance):
-        assert call(None, None, None) == INVALID
-    assert not c.asr_stream_next_event(None) and c.asr_stream_sample_offset(None) == -1
-    assert c.asr_model_load(None, None, None, None, ctypes.c_size_t(0)) == INVALID
-    assert (
-        c.asr_stream_new(None, 16000, None, None, ctypes.byref(ctypes.c_void_p()), None, ctypes.c_size_t(0)) == INVALID
-    )
-    assert c.asr_model_property(None, b"dim") is None
-
-
-def test_errors_are_cut_between_characters(library: Any) -> None:
-    path = "/nowhere/äöü".encode()
-    for size in range(1, 40):
-        error = ctypes.create_string_buffer(b"?" * size, size)
-        handle = ctypes.c_void_p()
-        status = library.c.asr_model_load(path, None, ctypes.byref(handle), error, ctypes.c_size_t(size))
-        assert status == UNREADABLE and f"there is no file {path.decode()}".startswith(error.value.decode())
-        assert len(error.value) >= min(size, 30) - 2
-
-
-def test_use_is_logged_and_a_second_user_refused(library: Any, tiny_onnx: Path) -> None:
-    lines: list[tuple[int, str]] = []
-    statuses = []
-
-    @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
-    def log(user_data: int, level: int, text: bytes) -> None:
-        lines.append((level, text.decode()))
-        if "finished" in lines[-1][1]:  # reported while the stream is in use
-            statuses.append(library.c.asr_stream_finish(stream.handle))
-
-    model = library.model(tiny_onnx, log=log)
-    assert lines[-1][0] == 1 and "opened with ONNX Runtime" in lines[-1][1]
-    stream = model.stream()
-    stream.finish()
-    with pytest.raises(c_library.LibraryError):
-        stream.gap(1)
-    assert statuses == [BUSY] and lines[-1] == (0, "this stream is finished; take a new one")
-    with pytest.raises(c_library.LibraryError):
-        library.model(b"", log=log)
-    assert lines[-1][0] == 0
-
-
-@pytest.mark.parametrize("lm", [None, BUNDLED])
-def test_phones_without_language_model_are_reported_once(library: Any, lm: Path | None) -> None:
-    lines: list[str] = []
-
-    @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
-    def log(user_data: int, level: int, text: bytes) -> None:
-        lines.append(text.decode())
-
-    model = library.model(bundled_model(), log=log, lm_path=lm)
-    assert ["without a language model" in line for line in lines] == ([False] if lm else [True, False])
-    spelled = [] if lm else ["the model is used without a language model"]
-    warnings = model.stream(hotwords=b"Theodolite\nR2\n").warnings
-    assert [warning.split(":")[0] for warning in warnings] == [*spelled, "hotword line 'R2'"]
-    if lm is None:
-        assert model.stream(search="greedy").warnings == []
-
-
-def test_a_network_that_fails_ends_the_stream(library: Any, tiny_onnx: Path, sample: np.ndarray) -> None:
-    proto = onnx_format.load(tiny_onnx)
-    for weights in proto.graph.initializer:
-        if weights.name.endswith("ctc.bias"):
-            values = onnx_format.numpy_helper.to_array(weights) * np.nan
-            weights.CopyFrom(onnx_format.numpy_helper.from_array(values, weights.name))
-    stream = library.model(proto.SerializeToString()).stream()
-    for words in ("not log-probabilities", "this stream failed"):
-        with pytest.raises(c_library.LibraryError, match=words) as caught:
-            stream.accept_waveform(sample)
-        assert caught.value.status == FAILED
-    assert not [event for event in stream.events() if not isinstance(event, Error)]
-
-
-def test_every_status_has_a_text(library: Any) -> None:
-    texts = {library.c.asr_status_text(status) for status in range(10)}
-    assert len(texts) == 10 and b"unknown status" not in texts
-    assert library.c.asr_status_text(99) == b"unknown status"
-
-
 def test_only_the_api_is_exported() -> None:
     listed = (ROOT / "csrc/api/symbols.txt").read_text().split()
     header = (ROOT / "csrc/include/asr_stream/asr_stream.h").read_text()
@@ -456,9 +276,9 @@ def test_only_the_api_is_exported() -> None:
     assert [line.split()[2] for line in defined.splitlines()] == listed
 
 
-def test_text_is_shown_as_python_shows_it(model: Any, library: Any, conversation: np.ndarray) -> None:
+def test_text_is_shown_as_python_shows_it(bundled_in_c: Any, library: Any, conversation: np.ndarray) -> None:
     bare = library.model(bundled_model(), lm_path=BUNDLED, punctuation_path=None)
-    for source, punctuation in ((model, "auto"), (bare, None)):
+    for source, punctuation in ((bundled_in_c, "auto"), (bare, None)):
         for text in ("plain", "formatted", None):
             chosen = {} if text is None else {"text": text}
             recognizer = Recognizer(bundled_model(), punctuation=punctuation, mask=["old man"], lm=BUNDLED, **chosen)

@@ -1,0 +1,135 @@
+"""Training in several processes: each does its part, all end together, and they train as one."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from rich.console import Console
+from support.curves import curve
+from support.trainer import new_trainer
+
+from asr.cli import main
+from asr.evaluation.wer import WordErrors
+from asr.model.model import AsrModel
+from asr.training.checkpoint import Checkpoint, checkpoint_path, checkpoints
+from asr.training.progress import TrainingProgress
+from asr.training.validate import VALIDATION_CHUNKS
+
+
+def test_an_interrupted_process_first_tells_the_others(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = new_trainer([*arguments, "train.max_steps=5"])
+    trainer.world_size = 2
+    told = []
+
+    def all_reduce(flag: torch.Tensor, _: object) -> None:
+        told.append(bool(flag))
+        trainer._request_stop()
+
+    monkeypatch.setattr("torch.distributed.all_reduce", all_reduce)
+    monkeypatch.setattr(trainer, "_run_epoch", lambda _: setattr(trainer, "step", trainer.step + 1))
+    monkeypatch.setattr(trainer, "save", lambda: None)
+    assert not trainer.run()
+    assert told == [False, True] and trainer.step == 1
+
+
+KILLED_ONCE_IN_STEP_7 = """
+import os, signal, sys
+from pathlib import Path
+from asr.cli import main
+from asr.training.train import Trainer
+
+train_step = Trainer._train_step
+killed = Path(__file__).with_suffix(".killed")
+
+def dying_step(self, batches):
+    if self.step == 6 and os.environ["RANK"] == "1" and not killed.exists():
+        killed.touch()
+        os.kill(os.getpid(), signal.SIGKILL)  # the other has curves that are not written yet
+    return train_step(self, batches)
+
+Trainer._train_step = dying_step
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_two_processes_train_as_one_despite_a_kill(arguments: list[str], tmp_path: Path) -> None:
+    """The same batches and losses at every step; torchrun begins again at the newest checkpoint; one process
+    can go on where two stopped."""
+    arguments = [*arguments, "train.batches_per_step=2", "train.log_every=1", "optim.schedule=noam"]
+    arguments.append("train.save_every=4")
+    single, run, program = tmp_path / "single", tmp_path / "run", tmp_path / "program.py"
+    assert main([*arguments, "train.max_steps=12", f"train.output={single}"]) == 0
+    program.write_text(KILLED_ONCE_IN_STEP_7)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--max-restarts=1"]
+    command += [str(program), *arguments, "--resume", "train.max_steps=10", "train.valid_every=10"]
+    # A store shared by all rounds still has the addresses of processes that have ended.
+    environment = os.environ | {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert program.with_suffix(".killed").exists()
+    assert "resuming at step 4," in done.stdout
+    checkpoint = Checkpoint.load(checkpoint_path(run, 10))
+    assert checkpoint.training["world_size"] == 2
+    assert [each["step"] for each in checkpoint.training["history"]] == [10]
+    assert main([*arguments, "train.max_steps=12", "--resume"]) == 0
+
+    for name in ("total", "ctc", "attention", "grad_norm"):
+        alone, together = (curve(folder, name) for folder in (single, run))
+        assert list(alone) == sorted(together) == list(range(1, 13))
+        assert [together[step] for step in alone] == pytest.approx(list(alone.values()), rel=1e-3), name
+    assert curve(single, "total")[1] != pytest.approx(curve(single, "total")[2], rel=1e-2)
+    # Each process counts its own audio as the audio of both.
+    hours = [Checkpoint.load(checkpoint_path(folder, 12)).training["audio_hours"] for folder in (single, run)]
+    assert hours[0] == pytest.approx(hours[1], rel=0.25)
+
+
+def test_processes_must_share_a_steps_batches_evenly(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr("torch.distributed.is_initialized", lambda: True)
+    with pytest.raises(ValueError, match=r"train\.batches_per_step = 3 .* multiple of 2"):
+        new_trainer([*arguments, "train.batches_per_step=3"])
+
+
+def test_validation_adds_up_the_errors_of_all_processes(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = new_trainer(arguments)
+    trainer.world_size, trainer.rank = 2, 1
+    shares: list[Any] = []
+
+    def own(model: AsrModel, tokenizer: object, cuts: list[Any], *_: object) -> dict[str, WordErrors]:
+        shares.append(cuts)
+        return {name: WordErrors(0, 0, 1, 4) for name, _ in VALIDATION_CHUNKS}
+
+    monkeypatch.setattr("asr.training.train.validate", own)
+    monkeypatch.setattr("torch.distributed.all_reduce", lambda counts: counts.add_(torch.tensor([1, 0, 1, 12])))
+    with TrainingProgress(tmp_path / "log", 100, 0, Console(), 50, visible=False) as progress:
+        trainer._validate(progress)
+    assert shares == [trainer.valid_cuts[1::2]]
+    assert trainer.history[0]["wer"] == {name: 3 / 16 for name, _ in VALIDATION_CHUNKS}
+    assert not (tmp_path / "run" / "best.pt").exists(), "the first process writes it"
+
+
+def test_only_the_first_process_saves(arguments: list[str], tmp_path: Path) -> None:
+    trainer = new_trainer(arguments)
+    for trainer.rank, names in ((1, []), (0, ["checkpoint-0.pt"])):
+        trainer.save()
+        assert [path.name for path in checkpoints(tmp_path / "run")] == names
+
+
+def test_one_interrupted_process_stops_all(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the other would wait for it without end."""
+    trainer = new_trainer([*arguments, "train.batches_per_step=2", "train.max_steps=3"])
+    trainer.world_size = 2
+    others = itertools.chain([0], itertools.repeat(1))  # during the first step, another process is interrupted
+    monkeypatch.setattr("torch.distributed.all_reduce", lambda flag, op: flag.fill_(next(others)))
+    assert not trainer.run() and trainer.step == 1
