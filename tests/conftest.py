@@ -122,14 +122,10 @@ def tiny_onnx(tmp_path_factory: pytest.TempPathFactory, tiny_model: AsrModel) ->
 @pytest.fixture(scope="session")
 def file_with_defaults(tiny_onnx: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same model with defaults of its own: a chunk of 320 ms and a left context of 640 ms."""
-    import onnx
+    from support.export import edited
 
-    proto = onnx.load(tiny_onnx)
-    for entry in proto.metadata_props:
-        entry.value = {"default_chunk_size": "8", "default_left_context": "16"}.get(entry.key, entry.value)
     path = tmp_path_factory.mktemp("defaults") / "model.onnx"
-    onnx.save(proto, path)
-    return path
+    return edited(tiny_onnx, path, default_chunk_size="8", default_left_context="16")
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -25,12 +24,10 @@ from asr.training.checkpoint import checkpoints
 STEPS = 30
 
 
-@pytest.fixture(scope="module")
-def ablations() -> ModuleType:
-    return load_benchmark("ablations")
+ablations = load_benchmark("ablations")
 
 
-def test_every_variant_differs_as_named_from_the_baseline(ablations: ModuleType) -> None:
+def test_every_variant_differs_as_named_from_the_baseline() -> None:
     base = load_config("tiny")
     chosen, left_out = ablations.choose_variants("tiny", [])
     assert not left_out
@@ -54,7 +51,7 @@ def test_every_variant_differs_as_named_from_the_baseline(ablations: ModuleType)
         assert sizes[name] == pytest.approx(sizes["cr-ctc"], rel=0.01), name
 
 
-def test_trained_weights_leave_only_variants_of_their_shape(ablations: ModuleType) -> None:
+def test_trained_weights_leave_only_variants_of_their_shape() -> None:
     chosen, left_out = ablations.choose_variants("tiny", ["train.init=bundled"])
     assert {"cr-ctc", "chunk-none", "activation-gelu", "label-smoothing-0"} <= set(chosen)
     assert "parameters" in left_out["position-learned"] and "units" in left_out["units-bpe-256"]
@@ -62,7 +59,7 @@ def test_trained_weights_leave_only_variants_of_their_shape(ablations: ModuleTyp
         ablations.choose_variants("tiny", ["train.init=bundled", "model.encoder_layers=12"])
 
 
-def test_what_does_not_fit_is_named(ablations: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_does_not_fit_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, message in (
         (["--only", "norm-port"], r"--only norm-port: there are seed-2, position-relative"),
         (["--only", "norm-post", "--init", "bundled"], "--only norm-post (other parameters than the weights hold)"),
@@ -109,7 +106,6 @@ def run_here(commands: Any, *arguments: str, processes: int = 1) -> None:
 
 
 def test_interrupted_run_goes_on_to_table_and_plot(
-    ablations: ModuleType,
     arguments: list[str],
     tones: tuple[Path, Path],
     tmp_path: Path,
@@ -149,7 +145,7 @@ def test_interrupted_run_goes_on_to_table_and_plot(
     assert "[2/2] ctc-weight-1 loss.ctc_weight=1\n" in printed and "baseline model" not in printed
     after = read(out)
     assert {name: after[name] for name in results} == results
-    check_report(ablations, out, after)
+    check_report(out, after)
 
     with pytest.raises(SystemExit):
         ablations.main([*command, "--processes", "0"])
@@ -161,7 +157,7 @@ def read(out: Path) -> dict[str, Any]:
     return json.loads((out / "results.json").read_text())["results"]
 
 
-def check_report(ablations: ModuleType, out: Path, results: dict[str, Any]) -> None:
+def check_report(out: Path, results: dict[str, Any]) -> None:
     for result in results.values():
         assert set(result["cer"]) == {"full", "640", "320", "160"}
         assert all(0 < rate < 2 for rate in result["cer"].values())
@@ -179,7 +175,7 @@ def check_report(ablations: ModuleType, out: Path, results: dict[str, Any]) -> N
     assert (out / "ablations.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_table_has_baseline_first_and_differences_in_brackets(ablations: ModuleType) -> None:
+def test_table_has_baseline_first_and_differences_in_brackets() -> None:
     cer = dict.fromkeys(ablations.CHUNKS, 0.5)
     base = {"overrides": [], "parameters": 5_780_000, "seconds_per_step": 0.5, "cer": cer, "wer_640": 0.75}
     worse = {**base, "overrides": ["a=1"], "cer": {**cer, "320": 0.625}, "rescored_640": 0.25, "seconds_per_step": None}

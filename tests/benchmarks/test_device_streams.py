@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -16,9 +15,7 @@ from asr.runtime.onnx_model import OnnxModel
 ARGS = argparse.Namespace(threads=1, max_batch=8, limit_ms=500.0, seconds=4.0)
 
 
-@pytest.fixture(scope="module")
-def benchmark() -> ModuleType:
-    return load_benchmark("device_streams")
+benchmark = load_benchmark("device_streams")
 
 
 @pytest.fixture
@@ -33,7 +30,7 @@ def audio(conversation: np.ndarray) -> np.ndarray:
 
 
 def test_each_chunk_is_recognized_when_it_is_spoken(
-    benchmark: ModuleType, recognizer: Recognizer, audio: np.ndarray, monkeypatch: pytest.MonkeyPatch
+    recognizer: Recognizer, audio: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     num_chunks = []
     step = recognizer.onnx.step
@@ -46,7 +43,7 @@ def test_each_chunk_is_recognized_when_it_is_spoken(
 
 
 def test_what_is_not_recognized_counts_as_late(
-    benchmark: ModuleType, recognizer: Recognizer, audio: np.ndarray, monkeypatch: pytest.MonkeyPatch
+    recognizer: Recognizer, audio: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(benchmark.Speaker, "_report", lambda speaker, report: None)
     found = benchmark.speak(recognizer, audio, 2, ARGS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,10 +13,7 @@ from support.benchmark_module import load_benchmark
 from asr.cli import main
 from asr.data.cuts import iterate_cuts, load_cuts
 
-
-@pytest.fixture(scope="module")
-def scaling() -> ModuleType:
-    return load_benchmark("scaling")
+scaling = load_benchmark("scaling")
 
 
 def row(parameters: float, hours: float, seen: float, floor: float = 0.0) -> dict[str, Any]:
@@ -30,7 +26,7 @@ def rows_of(floor: float) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("floor", "tolerance"), [(0.0, 1e-9), (0.3, 0.02)])
-def test_the_law_of_errors_is_found(scaling: ModuleType, floor: float, tolerance: float) -> None:
+def test_the_law_of_errors_is_found(floor: float, tolerance: float) -> None:
     rows = rows_of(floor)
     law = scaling.fit(scaling.law_inputs(rows), scaling.law_errors(rows))
     assert law.floor == pytest.approx(floor, abs=tolerance)
@@ -39,7 +35,7 @@ def test_the_law_of_errors_is_found(scaling: ModuleType, floor: float, tolerance
     assert scaling.predict(rows, point) == pytest.approx([point["phone_errors"]["full"]] * 3, rel=tolerance)
 
 
-def test_errors_without_a_law_widen_the_interval(scaling: ModuleType) -> None:
+def test_errors_without_a_law_widen_the_interval() -> None:
     rows = rows_of(0.0)
     for number, each in enumerate(rows):
         each["phone_errors"]["full"] *= 1.1 if number % 4 in (0, 3) else 0.9
@@ -47,7 +43,7 @@ def test_errors_without_a_law_widen_the_interval(scaling: ModuleType) -> None:
     assert low < 0.9 * rate and rate * 1.1 < high
 
 
-def test_fewer_hours_have_fewer_speakers(scaling: ModuleType, tones: tuple[Path, Path]) -> None:
+def test_fewer_hours_have_fewer_speakers(tones: tuple[Path, Path]) -> None:
     cuts = list(load_cuts(tones[0]))
     hours = sum(cut.duration for cut in cuts) / 3600 / 2
     chosen = list(iterate_cuts(scaling.subset(tones[0], hours)))
@@ -59,7 +55,7 @@ def test_fewer_hours_have_fewer_speakers(scaling: ModuleType, tones: tuple[Path,
 
 
 def test_only_missing_trainings_are_done(
-    scaling: ModuleType, tones: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tones: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trained = []
 

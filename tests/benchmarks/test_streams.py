@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,15 +13,12 @@ from support.benchmark_module import load_benchmark
 from asr import Recognizer
 from asr.runtime.onnx_model import OnnxModel
 
-
-@pytest.fixture(scope="module")
-def streams() -> ModuleType:
-    return load_benchmark("streams")
+streams = load_benchmark("streams")
 
 
 @pytest.mark.parametrize("chunk_ms", [640, 320])
 def test_chunk_is_decoded_with_the_message_completing_it(
-    streams: ModuleType, tiny_onnx: Path, chunk_ms: int, conversation: np.ndarray
+    tiny_onnx: Path, chunk_ms: int, conversation: np.ndarray
 ) -> None:
     model = OnnxModel(tiny_onnx)
     stream = Recognizer(model, chunk_ms=chunk_ms, second_pass=False).stream()
@@ -43,7 +39,7 @@ def test_chunk_is_decoded_with_the_message_completing_it(
 
 
 @pytest.mark.parametrize(("held", "first"), [(0, 32), (1, 32), (31, 32), (32, 32), (100, 1), (100, 100), (500, 32)])
-def test_the_largest_number_is_found(streams: ModuleType, held: int, first: int) -> None:
+def test_the_largest_number_is_found(held: int, first: int) -> None:
     tried = []
 
     def is_held(number: int) -> bool:
@@ -55,7 +51,7 @@ def test_the_largest_number_is_found(streams: ModuleType, held: int, first: int)
     assert 0.8 * min(held, 300) <= streams.largest(is_held, first, 0.2, 300) <= held
 
 
-def test_chunk_without_reply_counts_as_its_waiting_time(streams: ModuleType) -> None:
+def test_chunk_without_reply_counts_as_its_waiting_time() -> None:
     server = streams.Server([], "", answers_all=True, chunk_ms=640)
     client = streams.Client(None, [], server)
     client._began, client._ended = 100.0, 106.0
@@ -82,7 +78,7 @@ class Answering:
 
 @pytest.mark.parametrize(("answers_all", "each"), [(True, 1.0), (False, 6.4)])
 def test_at_full_load_clients_are_a_chunk_ahead(
-    streams: ModuleType, monkeypatch: pytest.MonkeyPatch, answers_all: bool, each: float
+    monkeypatch: pytest.MonkeyPatch, answers_all: bool, each: float
 ) -> None:
     server = streams.Server([], "", answers_all, chunk_ms=640)
     sockets = [Answering(each), Answering(each)]

@@ -6,7 +6,6 @@ import itertools
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import torch
@@ -22,23 +21,17 @@ SMALL = (
 )
 
 
-@pytest.fixture(scope="module")
-def vs_espnet() -> ModuleType:
-    return load_benchmark("vs_espnet")
+vs_espnet = load_benchmark("vs_espnet")
 
 
-def test_without_espnet_it_is_named(
-    vs_espnet: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_espnet_it_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setitem(sys.modules, "espnet2", None)
     assert vs_espnet.main(["--train", "train.jsonl.gz", "--valid", "dev.jsonl.gz"]) == 1
     error = capsys.readouterr().err
     assert error.startswith("vs_espnet: ESPnet cannot be imported") and error.endswith("pip install espnet\n")
 
 
-def test_what_espnet_prints_is_not_taken_for_rows(
-    vs_espnet: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_what_espnet_prints_is_not_taken_for_rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     program = tmp_path / "python"
     program.write_text("""#!/bin/sh\necho "Failed to import Flash Attention"\necho "[{\\"system\\": \\"$6\\"}]"\n""")
     program.chmod(0o755)
@@ -48,15 +41,13 @@ def test_what_espnet_prints_is_not_taken_for_rows(
         assert rows == [{"system": "asr-stream"}, {"system": "espnet"}]
 
 
-def test_no_time_is_refused(vs_espnet: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_time_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         vs_espnet.main(["--train", "t", "--valid", "d", "--minutes", "0"])
     assert "--minutes 0.0 must be above 0" in capsys.readouterr().err
 
 
-def test_the_table_has_a_row_for_each_mark(
-    vs_espnet: ModuleType, tones: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_table_has_a_row_for_each_mark(tones: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--train", str(tones[0]), "--valid", str(tones[1]), "--only", "asr-stream", "--num-utterances", "3"]
     assert vs_espnet.main([*options, "--minutes", "0.01", "--json", "--set", *SMALL]) == 0
     half, full = json.loads(capsys.readouterr().out)
@@ -68,7 +59,7 @@ def test_the_table_has_a_row_for_each_mark(
 
 
 def test_measuring_takes_no_time_and_rate_reaches_zero(
-    vs_espnet: ModuleType, tones: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+    tones: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a clock that advances by 1 s on every call."""
     config = vs_espnet.load_config("tiny", [*SMALL, f"data.train={tones[0]}", "optim.warmup_steps=4"])

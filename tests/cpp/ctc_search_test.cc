@@ -191,6 +191,7 @@ TEST(CtcSearch, RepeatsSurvive) {
     // In a new utterance, frame numbers continue and the list of tokens starts again.
     search.reset();
     EXPECT_TRUE(search.hypotheses()[0].tokens.empty());
+    EXPECT_EQ(search.hypotheses()[0].log_prob, 0.0);
     EXPECT_EQ(search.num_trailing_blanks(), 0);
     search.advance(rows.data(), 1, 3);
     EXPECT_EQ(search.hypotheses()[0].start_frames, (std::vector<std::int64_t>{7}));

@@ -3,15 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <stdexcept>
-#include <utility>
 
 #include "search/pauses.h"
 
 namespace asr_stream {
 namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 TEST(Endpointer, RulesFireAtTheirFrame) {
   const Endpointer endpointer(EndpointerOptions{});
@@ -21,12 +23,34 @@ TEST(Endpointer, RulesFireAtTheirFrame) {
   EXPECT_EQ(endpointer.update(125, 125, false), EndpointRule::kSilenceWithoutSpeech);
 }
 
-TEST(Endpointer, ASpeakerWhoPausesIsGivenHalfAsLongAgain) {
+TEST(Endpointer, CuesSetTheSilenceBetweenItsBounds) {
+  constexpr double kUsual = EndpointCues::kUsualEndLogProb;
+  constexpr std::int64_t kMany = EndpointCues::kManyWords;
+  struct Case {
+    EndpointCues cues;
+    std::int64_t frames;
+  };
   const Endpointer endpointer(EndpointerOptions{});
-  EndpointCues cues;
-  for (const auto& [longest, silence] : {std::pair(11, 17), {12, 18}, {20, 30}, {33, 49}, {34, 50}, {60, 50}}) {
-    cues.longest_pause_frames = longest;
-    EXPECT_EQ(endpointer.silence_frames(cues), silence);
+  for (const Case& each : {
+           Case{{-1.0}, 13},  // 0.5 s at least
+           Case{{-5.0}, 25}, Case{{-kInfinity}, 29}, Case{{-kInfinity, 1}, 41},
+           Case{{kUsual, 1}, 29}, Case{{kUsual, 100}, 17},
+           // A speaker who pauses is given half as long again, 2 s at most.
+           Case{{kUsual, kMany, 11}, 17}, Case{{kUsual, kMany, 12}, 18}, Case{{kUsual, kMany, 16}, 24},
+           Case{{kUsual, kMany, 33}, 49}, Case{{kUsual, kMany, 34}, 50},
+           Case{{kUsual, kMany, std::int64_t{1} << 40}, 50},
+           Case{{kUsual, kMany, 0, 2.0}, 18}, Case{{-1.5, kMany, 0, kInfinity}, 17}, Case{{kUsual, kMany, 0, -4.0}, 45},
+           Case{{kUsual, kMany, 0, 0.0}, 27}, Case{{-5.0, kMany, 0, 0.0}, 28}, Case{{kUsual, 1, 0, 3.0}, 25},
+           Case{{kUsual, kMany, 20, 3.0}, 28}}) {
+    EXPECT_EQ(endpointer.silence_frames(each.cues), each.frames);
+  }
+}
+
+TEST(Endpointer, FrameLengthCounts) {
+  for (const double frame_s : {0.01, 0.02, 0.03, 0.07, 0.1}) {
+    const Endpointer endpointer(EndpointerOptions{12 * frame_s, 12 * frame_s, 5.0, 20.0, frame_s});
+    EXPECT_EQ(endpointer.update(50, 11, true), EndpointRule::kNone);
+    EXPECT_EQ(endpointer.update(50, 12, true), EndpointRule::kSilenceAfterSpeech);
   }
 }
 
@@ -55,26 +79,28 @@ TEST(Pauses, GapCountsWhereTheSentenceGoesOn) {
 
 TEST(Endpointer, LongUtteranceWaitsForAPause) {
   EndpointerOptions options;
-  options.silence_after_speech_s = std::numeric_limits<double>::infinity();
+  options.silence_after_speech_s = kInfinity;
   const Endpointer endpointer(options);
-  EXPECT_EQ(endpointer.update(499, 13, true), EndpointRule::kNone);
-  EXPECT_EQ(endpointer.update(500, 12, true), EndpointRule::kNone);
+  EXPECT_EQ(endpointer.update(499, 13, true, true), EndpointRule::kNone);
+  EXPECT_EQ(endpointer.update(500, 12, true, true), EndpointRule::kNone);
   EXPECT_EQ(endpointer.update(500, 13, true), EndpointRule::kMaxUtterance);
   EXPECT_EQ(endpointer.update(562, 6, true), EndpointRule::kNone);
-  EXPECT_EQ(endpointer.update(563, 5, true), EndpointRule::kNone);
+  EXPECT_EQ(endpointer.update(563, 5, true, true), EndpointRule::kNone);
   EXPECT_EQ(endpointer.update(563, 6, true), EndpointRule::kMaxUtterance);
   EXPECT_EQ(endpointer.update(624, 0, true, true), EndpointRule::kNone);
   EXPECT_EQ(endpointer.update(625, 0, true, true), EndpointRule::kMaxUtterance);
-  EXPECT_EQ(endpointer.update(749, 0, true), EndpointRule::kNone);
+  EXPECT_EQ(endpointer.update(749, 5, true), EndpointRule::kNone);
   EXPECT_EQ(endpointer.update(750, 0, true), EndpointRule::kMaxUtterance);
 }
 
 TEST(Endpointer, InfinitySwitchesARuleOff) {
   EndpointerOptions options;
-  options.silence_without_speech_s = std::numeric_limits<double>::infinity();
-  options.max_utterance_s = std::numeric_limits<double>::infinity();
+  options.silence_without_speech_s = kInfinity;
+  options.max_utterance_s = kInfinity;
   const Endpointer endpointer(options);
   EXPECT_EQ(endpointer.update(1000000000, 1000000000, false), EndpointRule::kNone);
+  options.silence_after_speech_s = kInfinity;
+  EXPECT_EQ(Endpointer(options).update(1000000000000, 100000000000, true), EndpointRule::kNone);
 }
 
 TEST(Endpointer, BadValuesAreRefused) {
@@ -83,7 +109,7 @@ TEST(Endpointer, BadValuesAreRefused) {
   EXPECT_THROW(make(0, 5, 20, 0.04), std::invalid_argument);
   EXPECT_THROW(make(0.8, -1, 20, 0.04), std::invalid_argument);
   EXPECT_THROW(make(0.8, 5, std::nan(""), 0.04), std::invalid_argument);
-  EXPECT_THROW(make(0.8, 5, 20, std::numeric_limits<double>::infinity()), std::invalid_argument);
+  EXPECT_THROW(make(0.8, 5, 20, kInfinity), std::invalid_argument);
   const Endpointer endpointer(EndpointerOptions{});
   EXPECT_THROW(endpointer.update(-1, 0, true), std::invalid_argument);
   EXPECT_THROW(endpointer.update(5, 6, true), std::invalid_argument);

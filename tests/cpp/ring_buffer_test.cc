@@ -132,41 +132,6 @@ TEST(RingBuffer, EverySlotIsUsableAcrossTheIndexWrap) {
   EXPECT_EQ(ring.num_written(), 8u);
 }
 
-TEST(RingBuffer, DropsTheNewSamplesAndStopsAtTheGap) {
-  RingBuffer ring(8);
-  const std::vector<float> in = ramp(0, 32);
-  EXPECT_EQ(ring.write(in.data(), 12), 8u);  // 8..11 lost
-  std::vector<float> out(32);
-  EXPECT_EQ(ring.read(out.data(), 3).num_samples, 3u);
-  EXPECT_EQ(ring.write(in.data() + 12, 2), 2u);
-  auto result = ring.read(out.data(), 32);
-  EXPECT_EQ(result.num_samples, 5u);
-  EXPECT_EQ(result.gap, 0u);
-  EXPECT_EQ(ring.sample_offset(), 8);
-  result = ring.read(out.data(), 32);
-  EXPECT_EQ(result.num_samples, 2u);
-  EXPECT_EQ(result.gap, 4u);
-  EXPECT_EQ(out[0], 12.0f);
-  EXPECT_EQ(ring.sample_offset(), 14);
-}
-
-TEST(RingBuffer, TellsOfAGapAtTheEnd) {
-  RingBuffer ring(4);
-  const std::vector<float> in = ramp(0, 16);
-  ring.write(in.data(), 6);
-  std::vector<float> out(16);
-  EXPECT_EQ(ring.read(out.data(), 16).num_samples, 4u);
-  auto result = ring.read(out.data(), 16);
-  EXPECT_EQ(result.num_samples, 0u);
-  EXPECT_EQ(result.gap, 2u);
-  // A gap is reported once.
-  ring.write(in.data() + 6, 1);
-  result = ring.read(out.data(), 16);
-  EXPECT_EQ(result.num_samples, 1u);
-  EXPECT_EQ(result.gap, 0u);
-  EXPECT_EQ(out[0], 6.0f);
-}
-
 TEST(RingBuffer, AFullListOfGapsLosesNoCount) {
   RingBuffer ring(512);
   const std::vector<float> in = ramp(0, 4096);
@@ -209,27 +174,6 @@ TEST(RingBuffer, WriteAllocatesNothing) {
   EXPECT_EQ(num_allocations(), before);
   ::operator delete(::operator new(1));  // calls the functions directly, because compilers do not remove these calls
   EXPECT_GT(num_allocations(), before);  // the counter works
-}
-
-TEST(RingBuffer, Int16IsScaled) {
-  RingBuffer ring(4);
-  const std::int16_t in[] = {-32768, 0, 16384, 32767};
-  ring.write(in, 4);
-  float out[4];
-  ring.read(out, 4);
-  EXPECT_EQ(out[0], -1.0f);
-  EXPECT_EQ(out[1], 0.0f);
-  EXPECT_EQ(out[2], 0.5f);
-  EXPECT_EQ(out[3], 32767.0f / 32768.0f);
-}
-
-TEST(RingBuffer, CapacityIsChecked) {
-  EXPECT_THROW(RingBuffer(0), std::invalid_argument);
-  EXPECT_THROW(RingBuffer(-1), std::invalid_argument);
-  EXPECT_THROW(RingBuffer((std::int64_t{1} << 30) + 1), std::invalid_argument);
-  EXPECT_EQ(RingBuffer(1).capacity(), 1u);
-  EXPECT_EQ(RingBuffer(5).capacity(), 8u);
-  EXPECT_EQ(RingBuffer(8).capacity(), 8u);
 }
 
 TEST(CaptureBuffer, CallbackTakesOneChannelAndCounts) {

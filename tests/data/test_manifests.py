@@ -119,12 +119,8 @@ def test_missing_tables_and_folders(tmp_path):
         read_table(tmp_path / "t.tsv", tmp_path / "gone")
 
 
-@pytest.fixture(scope="module")
-def librispeech(tmp_path_factory):
-    return write_librispeech(tmp_path_factory.mktemp("corpus"))
-
-
-def test_librispeech_tree(librispeech):
+def test_librispeech_tree(tmp_path):
+    librispeech = write_librispeech(tmp_path)
     parts = find_librispeech_parts(librispeech.parent)
     assert [p.name for p in parts] == ["dev-clean", "train-clean-100"]
     assert find_librispeech_parts(librispeech, ["dev-clean"]) == parts[:1]

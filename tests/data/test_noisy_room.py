@@ -15,13 +15,9 @@ from asr.data.copies import NoisyCopies
 from asr.data.cuts import load_cuts
 from asr.data.manifests import Utterance
 from asr.data.prepare import prepare
-from asr.data.transforms import NoisyRoom, colored_noise, read_sound, reverberate, simulated_room
+from asr.data.transforms import NoisyRoom, colored_noise, power, read_sound, reverberate, simulated_room
 from asr.data.utterance import PrepareOptions
 from asr.features import fbank
-
-
-def power(samples):
-    return np.mean(np.square(samples, dtype=np.float64))
 
 
 @pytest.fixture(scope="module")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import random
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from test_augment import seed_all
 
 from asr.config import AugmentConfig, ConfigError
 from asr.data.augment import LOG_FLOOR, Augmenter
@@ -20,12 +20,6 @@ OFF = AugmentConfig(probability=0, max_gain_db=0)
 
 def tone(hertz: float, seconds: float = 0.5) -> torch.Tensor:
     return fbank(0.3 * np.sin(2 * np.pi * hertz * np.arange(int(seconds * SAMPLE_RATE)) / SAMPLE_RATE).astype("f"))
-
-
-def seed_all(seed: int = 0) -> None:
-    random.seed(seed)
-    np.random.seed(seed)
-    torch.manual_seed(seed)
 
 
 @pytest.mark.parametrize("factor", [0.85, 0.95, 1.1, 1.2])
@@ -50,7 +44,7 @@ def test_a_factor_of_one_changes_nothing() -> None:
 
 
 def test_responses_cover_their_range_and_stay_inside() -> None:
-    seed_all()
+    seed_all(0)
     responses = torch.stack([random_response(6.0) for _ in range(300)]) / NEPERS_PER_DB
     assert responses.abs().max() <= 6.0 + 1e-4
     assert responses.max() > 5.5

@@ -22,7 +22,7 @@ from rich.console import Console
 
 from asr.cli import main
 from asr.config import Config
-from asr.data.cuts import Float16Writer
+from asr.data.cuts import Float16Writer, load_cuts
 from asr.evaluation import plots
 from asr.evaluation.engine import Encoded, open_engine
 from asr.evaluation.evaluate import Result, evaluate, parse_chunks, parse_searches, table, write_hypotheses
@@ -226,8 +226,6 @@ def test_checkpoint_and_export_rescore_with_one_weight(checkpoint: Path, tiny_on
 
 
 def test_the_rescoring_weight_reaches_the_search(data: Path, tiny_onnx: Path) -> None:
-    from asr.data.cuts import load_cuts
-
     engine = open_engine(tiny_onnx)
     cuts = list(load_cuts(data))
     said = {}
@@ -240,8 +238,6 @@ def test_the_rescoring_weight_reaches_the_search(data: Path, tiny_onnx: Path) ->
 
 
 def test_each_search_has_its_own_weight_of_ctc(data: Path, tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from asr.data.cuts import load_cuts
-
     weights = {}
     for name in ("decode_words", "decode_by_steps"):
 
@@ -269,8 +265,6 @@ def test_options_of_the_command_reach_the_search(data: Path, pairs_lm: Path, mon
 
 
 def test_latencies_and_times_are_those_of_all_utterances(data: Path) -> None:
-    from asr.data.cuts import load_cuts
-
     engine = ClockedEngine()
     results = evaluate(engine, list(load_cuts(data)), "d", [None, 640], 1280, ["greedy", "beam"])  # type: ignore[arg-type]
     assert engine.asked == [(0, 32)] * 4 + [(16, 32)] * 4
@@ -314,8 +308,6 @@ def test_equal_curves_are_all_visible(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_decoder_searches_agree_between_checkpoint_and_export(data: Path, checkpoint: Path, tiny_onnx: Path) -> None:
-    from asr.data.cuts import load_cuts
-
     cuts = list(load_cuts(data))[:2]
     searches = ["beam", "attention", "joint"]
     runs = {

@@ -109,6 +109,7 @@ def test_portaudio_callback_writes_without_python() -> None:
 
 @pytest.mark.parametrize("capacity", [0, -5, 2**30 + 1])
 def test_capacity_is_checked(capacity: int) -> None:
+    assert RingBuffer(1).capacity == 1
     with pytest.raises(ValueError, match=f"between 1 and 2\\*\\*30 samples, got {capacity}"):
         RingBuffer(capacity)
 

@@ -1,4 +1,4 @@
-"""Writes the corpus of the fuzz targets anew: python tests/fuzz/make_corpus.py
+"""Writes the corpus of the fuzz targets anew: PYTHONPATH=tests python tests/fuzz/make_corpus.py
 
 files/language_model_1 is not rewritten, because nothing writes that version any more.
 """
@@ -9,47 +9,13 @@ import struct
 from pathlib import Path
 
 import onnx
+from support.arpa import packed
 
-from asr.lm.packed import pack, read_arpa
 from asr.runtime.metadata import ModelMetadata
 
 CORPUS = Path(__file__).parent / "corpus"
 PCM = struct.pack("<HHIIHH", 1, 1, 16000, 32000, 2, 16)
 EXTENSIBLE = struct.pack("<HHIIHHHHI", 0xFFFE, 1, 16000, 32000, 2, 16, 22, 16, 4) + struct.pack("<H14x", 1)
-ARPA = """\\data\\
-ngram 1=4
-ngram 2=2
-
-\\1-grams:
--1 <s> -0.3
--1 </s>
--2 <unk>
--1 A -0.2
-
-\\2-grams:
--0.5 <s> A
--0.4 A </s>
-
-\\end\\
-"""
-G2P = """\\data\\
-ngram 1=6
-ngram 2=2
-
-\\1-grams:
--1 <s> -0.3
--1 </s>
--2 <unk>
--1 A}a -0.2
--1 PH}f
--1 É}e|i
-
-\\2-grams:
--0.5 <s> PH}f
--0.4 A}a </s>
-
-\\end\\
-"""
 
 
 def chunk(name: bytes, data: bytes, size: int | None = None) -> bytes:
@@ -83,8 +49,13 @@ def main() -> None:
         "files/onnx": b"O" + model(),
         "files/external": b"O" + model(external),
         "files/metadata": b"M" + lines.encode(),
-        "files/language_model": b"L" + pack(*read_arpa(iter(ARPA.splitlines()))),
-        "files/g2p": b"G" + pack(*read_arpa(iter(G2P.splitlines()))),
+        "files/language_model": b"L"
+        + packed(("-1 <s> -0.3", "-1 </s>", "-2 <unk>", "-1 A -0.2"), ("-0.5 <s> A", "-0.4 A </s>")),
+        "files/g2p": b"G"
+        + packed(
+            ("-1 <s> -0.3", "-1 </s>", "-2 <unk>", "-1 A}a -0.2", "-1 PH}f", "-1 É}e|i"),
+            ("-0.5 <s> PH}f", "-0.4 A}a </s>"),
+        ),
         # options (five bytes: chunk, search, second pass, beam, 1: as they are), then calls (see api_fuzz.cc)
         "api/live": bytes([3, 2, 1, 9, 1]) + bytes([0, 0x40, 0x1F, 7, 0, 0, 0, 0, 6]) * 3 + bytes([5, 6]),
         "api/gaps": bytes([7, 1, 0, 3, 1, 2, 0x80, 0x20, 5, 4, 0, 2, 0x80, 0x20, 6, 4, 1]) + bytes([9, *[0] * 7, 5, 6]),

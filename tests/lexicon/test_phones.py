@@ -6,16 +6,14 @@ from pathlib import Path
 
 import pytest
 import torch
-import torch.nn.functional as F
 from support.curves import curve
 from support.tones import LETTER_HZ
 
 from asr.cli import main
-from asr.config import LossConfig, ModelConfig
+from asr.config import LossConfig
 from asr.lexicon import Lexicon
 from asr.lexicon.phones import PhoneTokenizer, num_phone_tokens
 from asr.lm.packed import load_lm
-from asr.model.model import AsrModel, consistency_loss
 from asr.training.checkpoint import Checkpoint, checkpoints
 from asr.training.inputs import lm_lexicon, phone_denominator
 
@@ -40,68 +38,6 @@ def test_phones_have_tokens_for_word_beginning_and_inside() -> None:
     assert units.decode([0, *units.encode("A CAB")]) == "▁AH ▁K AE B"
     assert max(units.encode("CAB BACK")) < num_phone_tokens(units.phones) == 11
     assert units.missing("A TAXI back CAB to") == ["TAXI", "to"]
-
-
-def small(phones: tuple[str, ...] = ("A", "B")) -> AsrModel:
-    torch.manual_seed(0)
-    return AsrModel(
-        ModelConfig(
-            dim=32, num_heads=2, encoder_layers=2, encoder_ff_dim=64, decoder_ff_dim=64, vocab_size=10, phones=phones
-        )
-    ).eval()
-
-
-@pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
-@torch.no_grad()
-def test_the_loss_is_shared_by_letters_and_phones(weight: float) -> None:
-    model = small()
-    features, num_frames = torch.randn(2, 120, 80), torch.tensor([120, 64])
-    targets, lengths = torch.tensor([[3, 4, 5, 5], [6, 7, -1, -1]]), torch.tensor([4, 2])
-    phones, phone_lengths = torch.tensor([[1, 4, 2], [3, -1, -1]]), torch.tensor([3, 1])
-    config = LossConfig(ctc_weight=0.4, phone_weight=weight)
-    letters = model.losses(features, num_frames, targets, lengths, config)
-    assert letters.phone_ctc == 0
-    losses = model.losses(features, num_frames, targets, lengths, config, phones=phones, phone_lengths=phone_lengths)
-    _, encoder_out, frames = model(features, num_frames)
-    by_hand = sum(
-        F.ctc_loss(
-            model.phone_log_probs(encoder_out[i : i + 1, : frames[i]]).transpose(0, 1),
-            phones[i : i + 1, : phone_lengths[i]],
-            frames[i : i + 1],
-            phone_lengths[i : i + 1],
-            reduction="sum",
-        )
-        for i in range(2)
-    )
-    assert losses.phone_ctc.item() == pytest.approx(by_hand.item() / 6, rel=1e-4)  # per letter, like the others
-    expected = (1 - weight) * letters.total.item() + weight * losses.phone_ctc.item()
-    assert losses.total.item() == pytest.approx(expected, rel=1e-4)
-
-
-@torch.no_grad()
-def test_both_heads_are_consistent_between_views() -> None:
-    model = small()
-    features, num_frames, lengths = torch.randn(2, 60, 80), torch.tensor([60, 60]), torch.tensor([2, 2])
-    targets = torch.tensor([[3, 4], [3, 4]])
-    options = {"phones": torch.tensor([[1, 4], [1, 4]]), "phone_lengths": lengths}
-    losses = model.losses(
-        features, num_frames, targets, lengths, LossConfig(cr_ctc_weight=0.2), [(0, -1)] * 2, **options
-    )
-    log_probs, encoder_out, frames = model(features, num_frames)
-    heads = (log_probs, model.phone_log_probs(encoder_out))
-    expected = sum(consistency_loss(head, frames).item() for head in heads) / 4
-    assert losses.consistency.item() == pytest.approx(expected, rel=1e-4) and expected > 1e-3
-
-
-def test_utterance_too_long_for_its_frames_costs_nothing() -> None:
-    model = small()
-    features, num_frames = torch.randn(1, 16, 80), torch.tensor([16])
-    phones = torch.ones(1, 30, dtype=torch.int64)
-    losses = model.losses(
-        features, num_frames, torch.tensor([[3]]), torch.tensor([1]), LossConfig(), phones=phones,
-        phone_lengths=torch.tensor([30]),
-    )  # fmt: skip
-    assert losses.phone_ctc == 0 and losses.total.isfinite()
 
 
 @pytest.fixture

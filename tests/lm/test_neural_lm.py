@@ -8,6 +8,7 @@ import math
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -87,29 +88,13 @@ def test_training_ends_after_its_minutes(
     clock = itertools.count(step=12.0)
     monkeypatch.setattr("asr.neural_lm.train.time", SimpleNamespace(monotonic=lambda: next(clock)))
     shares: list[float] = []
-    done = train(
-        [read(text_file, 1.0, tokenizer)],
-        tmp_path / "lm.pt",
-        tokenizer,
-        replace(DEFAULTS, steps=100, rows=8, length=16),
-        tiny(tokenizer),
-        minutes=2.0,
-        on_step=lambda report: shares.append(report.share),
-    )
+    path, options = tmp_path / "lm.pt", replace(DEFAULTS, steps=100, rows=8, length=16)
+    training = partial(train, [read(text_file, 1.0, tokenizer)], path, tokenizer, options, tiny(tokenizer), minutes=2.0)
+    done = training(on_step=lambda report: shares.append(report.share))
     assert 0 < done.step == len(shares) < 10
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
-    resume = NeuralLmCheckpoint.load(tmp_path / "lm.pt")  # its minutes have passed
-    again = train(
-        [read(text_file, 1.0, tokenizer)],
-        tmp_path / "lm.pt",
-        tokenizer,
-        replace(DEFAULTS, steps=100, rows=8, length=16),
-        tiny(tokenizer),
-        minutes=2.0,
-        resume=resume,
-    )
-    assert again.step == done.step
+    assert training(resume=NeuralLmCheckpoint.load(path)).step == done.step  # its minutes have passed
 
 
 def test_ctrl_c_saves_the_last_step(

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from support.arpa import packed
 from support.frame_positions import FramePositions
 
 from asr import _core
@@ -20,19 +21,16 @@ from asr._core import (
     PunctuationUnits,
     special_features,
 )
-from asr.lm.packed import pack, read_arpa
 from asr.runtime.search import LmWeights
 
-UNIGRAMS = "-99 <s> 0\n-3 </s> 0\n-1 A 0\n-1 B 0"
-BIGRAMS = "-0.5 A </s>\n-2.5 B </s>"
-"""A sentence often ends with A (log P = -1.2) and hardly ever with B (-5.8)."""
-ARPA = f"\\data\\\nngram 1=4\nngram 2=2\n\n\\1-grams:\n{UNIGRAMS}\n\n\\2-grams:\n{BIGRAMS}\n\n\\end\\\n"
 TOKENS = ["", "<unk>", "", "\u2581A", "\u2581B", "\u2581CAT"]
 SPEECH = {"A": 3, "B": 4, "C": 5}
 
 
 def language_model() -> NgramLm:
-    return NgramLm(np.frombuffer(pack(*read_arpa(iter(ARPA.splitlines()))), np.uint8))
+    """A sentence often ends with A (log P = -1.2) and hardly ever with B (-5.8)."""
+    words = packed(("-99 <s> 0", "-3 </s> 0", "-1 A 0", "-1 B 0"), ("-0.5 A </s>", "-2.5 B </s>"))
+    return NgramLm(np.frombuffer(words, np.uint8))
 
 
 def frames(*parts: str | int) -> list[int]:

@@ -206,20 +206,6 @@ def test_what_is_far_below_the_best_is_dropped(lm: NgramLm, with_lm: bool) -> No
         scores(math.nan)
 
 
-def test_chunks_and_resets_change_nothing(lm: NgramLm) -> None:
-    fusion = LmFusion(lm, CHARACTERS, **OPTIONS)
-    log_probs = np.log(np.random.default_rng(1).dirichlet(np.full(4, 0.5), size=40)).astype(np.float32)
-    whole = CtcPrefixBeamSearch(beam_size=8, lm=fusion)
-    whole.advance(log_probs)
-    parts = CtcPrefixBeamSearch(beam_size=8, lm=fusion)
-    parts.advance(log_probs[:13])
-    parts.reset()  # after another utterance
-    for row in log_probs:
-        parts.advance(row[None])
-    expected = [(h.tokens, h.log_prob, h.lm_score) for h in whole.hypotheses(8, finished=True)]
-    assert [(h.tokens, h.log_prob, h.lm_score) for h in parts.hypotheses(8, finished=True)] == expected
-
-
 def test_what_does_not_fit_is_named(lm: NgramLm) -> None:
     for name, value, allowed in (
         ("weight", -0.5, "[0, 10]"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -45,9 +46,7 @@ def stream(lm: _core.NeuralLmMetadata | None, second_pass: bool = True) -> _core
     return _core.Stream(options)
 
 
-def finals(
-    core: _core.Stream, symbols: list[int], answer: Callable[[str], float]
-) -> tuple[list[str], list[_core.PieceTree]]:
+def run(core: _core.Stream, symbols: list[int], answer: Callable[[str], float]) -> tuple[list, list[_core.PieceTree]]:
     """answer: gives the log-probability of the last piece of a text, whose utterances end with "|"."""
     core.accept(sound(symbols))
     core.finish()
@@ -60,7 +59,12 @@ def finals(
         assert isinstance(work, _core.EncoderStep)
         letters, phones = network(work.features)
         core.stepped(letters, np.zeros((len(letters), 2), np.float32), phones)
-    return [text for type, text, *_ in core.take_events() if type == "final"], trees
+    return [event for event in core.take_events() if event[0] == "final"], trees
+
+
+def finals(*arguments: Any) -> tuple[list[str], list[_core.PieceTree]]:
+    events, trees = run(*arguments)
+    return [event[1] for event in events], trees
 
 
 def texts(tree: _core.PieceTree) -> list[str]:
@@ -150,17 +154,7 @@ def test_the_end_costs_no_more_than_a_pause() -> None:
 
 
 def test_impossible_pieces_leave_a_finite_confidence() -> None:
-    core = stream(lm_metadata())
-    core.accept(sound(AB))
-    core.finish()
-    while (work := core.work()) is not None:
-        if isinstance(work, _core.PieceTree):
-            core.lm_scored([-math.inf] * len(work.pieces))
-        else:
-            assert isinstance(work, _core.EncoderStep)
-            letters, phones = network(work.features)
-            core.stepped(letters, np.zeros((len(letters), 2), np.float32), phones)
-    (words,) = [words for type, text, start, end, words, *_ in core.take_events() if type == "final"]
+    ((_, _, _, _, words, *_),), _ = run(stream(lm_metadata()), AB, lambda text: -math.inf)
     assert words and all(0 < word[3] < 1 for word in words)
 
 

@@ -153,3 +153,14 @@ def in_former_format(source: Path, path: Path, version: int) -> Path:
     onnx.helper.set_model_props(proto, properties | {"format_version": str(version)})
     onnx.save(proto, path)
     return path
+
+
+def edited(source: Path, path: Path, **properties: str) -> Path:
+    """`source` with other metadata."""
+    import onnx
+
+    graph = onnx.load(source)
+    for entry in graph.metadata_props:
+        entry.value = properties.get(entry.key, entry.value)
+    onnx.save(graph, path)
+    return path

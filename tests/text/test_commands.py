@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from types import SimpleNamespace
 
-from asr._core import NUM_CASES, NUM_MARKS, PUNCTUATION_TYPE, PUNCTUATION_VERSION, PunctuationMetadata, TextFormatter
+import pytest
+from test_formatter import ENGLISH, METADATA, Words
+
+from asr._core import NUM_CASES, NUM_MARKS, TextFormatter
 from asr.runtime.shown_text import text_options
 
-ENGLISH = ["", "", "", "▁", *"ABCDEFGHIJKLMNOPQRSTUVWXYZ'"]
-Words = list[tuple[str, float, float, float]]
 COMMA, STOP = 1, 2
 
 
@@ -28,16 +29,7 @@ class Dictation:
     """A formatter. marks: with a network that puts this punctuation after the given words; None: without a network."""
 
     def __init__(self, marks: dict[str, int] | None = None, formatted: bool = True, **lists: object) -> None:
-        properties = {"model_type": PUNCTUATION_TYPE, "format_version": str(PUNCTUATION_VERSION), "mixed_case": "{}"}
-        metadata = PunctuationMetadata(properties | {"look_ahead": "2", "left_context": "3"})
-
-        class Network:
-            pass
-
-        network = None
-        if marks is not None:
-            network = Network()
-            network.metadata = metadata  # type: ignore[attr-defined]
+        network = None if marks is None else SimpleNamespace(metadata=METADATA)
         text = "formatted" if formatted else "plain"
         options = text_options(text, ENGLISH, None, network, **{"commands": True} | lists)  # type: ignore[arg-type]
         assert options is not None

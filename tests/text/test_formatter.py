@@ -23,6 +23,10 @@ from asr._core import (
 
 ENGLISH = ["", "", "", "▁", *"ABCDEFGHIJKLMNOPQRSTUVWXYZ'"]
 LOOK_AHEAD, LEFT_CONTEXT = 2, 3
+METADATA = PunctuationMetadata(
+    {"model_type": PUNCTUATION_TYPE, "format_version": str(PUNCTUATION_VERSION), "mixed_case": "{}"}
+    | {"look_ahead": str(LOOK_AHEAD), "left_context": str(LEFT_CONTEXT)}
+)
 _WORDS = "cat dog house twenty five dollars nine thirty at on may third point oh p m i one hundred damn it"
 VOCABULARY = _WORDS.split(" ")
 
@@ -46,9 +50,7 @@ class Shown:
     def __init__(
         self, mask: str | None = None, network: Network | None = None, formatted: bool = True, sure: bool = False
     ) -> None:
-        properties = {"model_type": PUNCTUATION_TYPE, "format_version": str(PUNCTUATION_VERSION), "mixed_case": "{}"}
-        sizes = {"look_ahead": str(LOOK_AHEAD), "left_context": str(LEFT_CONTEXT)}
-        metadata = PunctuationMetadata(properties | sizes) if network else None
+        metadata = METADATA if network else None
         options = text_options(formatted=formatted, tokens=ENGLISH, mask=mask, punctuation=metadata)
         assert options is not None
         self.formatter, self.network, self.sure = TextFormatter(options), network, sure
@@ -341,17 +343,8 @@ def test_other_languages_keep_what_their_alphabet_writes() -> None:
 
 @pytest.mark.parametrize("language", ["", "sw", "EN", "english"])
 def test_letters_a_to_z_alone_are_not_english(language: str) -> None:
-    metadata = PunctuationMetadata(
-        {
-            "model_type": PUNCTUATION_TYPE,
-            "format_version": str(PUNCTUATION_VERSION),
-            "mixed_case": "{}",
-            "look_ahead": "2",
-            "left_context": "3",
-        }
-    )
     assert text_options(formatted=True, tokens=ENGLISH, language=language) is None
-    options = text_options(formatted=True, tokens=ENGLISH, mask="damn", punctuation=metadata, language=language)
+    options = text_options(formatted=True, tokens=ENGLISH, mask="damn", punctuation=METADATA, language=language)
     assert options is not None
     formatter = TextFormatter(options)
     assert formatter.final(words_of("I SAID DAMN TWENTY FIVE")) is None

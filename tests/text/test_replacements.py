@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from test_formatter import ENGLISH
 
 from asr._core import TextFormatter
 from asr.runtime.shown_text import text_options
 
-ENGLISH = ["", "", "", "▁", *"ABCDEFGHIJKLMNOPQRSTUVWXYZ'"]
 LIST = [
     "my address -> 12 Main Street",
     "my address at work -> 1 High Street",

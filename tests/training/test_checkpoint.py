@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import random
 import resource
@@ -17,7 +16,6 @@ import pytest
 import torch
 from support.checkpoints import TOKENS, checkpoint_of_step
 
-from asr.cli import main
 from asr.tokenizer import Tokenizer
 from asr.training.checkpoint import Checkpoint, CheckpointError, average_newest, checkpoint_path, checkpoints
 
@@ -208,23 +206,10 @@ def test_what_cannot_be_averaged_is_refused(run: Path) -> None:
     checkpoint.save_step(run, 2)
     with pytest.raises(CheckpointError, match=r"checkpoint-2\.pt has different text units than .*checkpoint-3\.pt"):
         average_newest(run, 2)
-    for step, phones in ((3, ("A", "B")), (4, ("B", "A"))):
-        checkpoint_of_step(step, phones).save_step(run, 2)
-    with pytest.raises(CheckpointError, match=r"checkpoint-3\.pt has different phones than .*checkpoint-4\.pt"):
-        average_newest(run, 2)
-    checkpoint_of_step(4).save_step(run, 2)
-    checkpoint = checkpoint_of_step(5)
-    shape = dataclasses.replace(checkpoint.config.model, activation="gelu")
-    checkpoint.config = dataclasses.replace(checkpoint.config, model=shape)
-    checkpoint.save_step(run, 2)
-    with pytest.raises(CheckpointError, match=r"checkpoint-4\.pt .*model\.activation is 'relu' there, 'gelu' here"):
-        average_newest(run, 2)
 
 
-def test_damaged_checkpoints_are_refused(arguments: list[str], tmp_path: Path) -> None:
-    assert main([*arguments, "train.max_steps=1"]) == 0
-    path = checkpoint_path(tmp_path / "run", 1)
-    content = path.read_bytes()
+def test_damaged_checkpoints_are_refused(run: Path, tmp_path: Path) -> None:
+    content = checkpoint_path(run, 1).read_bytes()
     broken = tmp_path / "broken.pt"
     for cut in [0, 1, *range(len(content) // 8, len(content), len(content) // 8)]:
         broken.write_bytes(content[:cut])
