@@ -20,11 +20,11 @@ def run(*command: str, **options: object) -> str:
     return done.stdout
 
 
-def cmake(*arguments: str, program: str = "cmake") -> str:
+def cmake(*arguments: str, program: str = "cmake", **options: object) -> str:
     beside_python = Path(sys.executable).parent / program
     found = str(beside_python) if beside_python.exists() else shutil.which(program)
     assert found, "the tests build with CMake: pip install 'asr-stream[test]'"
-    return run(found, *arguments)
+    return run(found, *arguments, **options)
 
 
 def lock(name: str) -> FileLock:
