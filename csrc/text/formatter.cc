@@ -266,9 +266,9 @@ void TextFormatter::punctuate_draft(const std::vector<float>& mark_probs, const 
   for (std::size_t j = 0; j < words.size(); ++j) {
     std::string& word = found.words[j];
     if (spoken[j]) {
-      const bool is_own = found.marks[j] == Mark::kPeriod && !words[j].empty() && words[j].back() == '.';
-      if (found.marks[j] != Mark::kNone && !is_own) word.pop_back();
-      if (before_break[j] != "." || !is_own) word += before_break[j];
+      if (found.has_mark[j]) word.pop_back();
+      const bool has_stop = !word.empty() && word.back() == '.';  // its own
+      if (before_break[j] != "." || !has_stop) word += before_break[j];
     }
     // "25," in a date, followed by another mark
     const bool ends_in_comma = !words[j].empty() && words[j].back() == ',';

@@ -191,14 +191,14 @@ Punctuated punctuate(const std::vector<std::string>& words, const std::vector<fl
     const bool is_last = i + 1 == words.size();
     Mark mark = likely_mark(marks, ++sentence_length, is_last ? "" : words[i + 1], context.language);
     if (is_last) mark = !context.complete ? Mark::kNone : words.size() >= kMinMarked ? end_mark(marks, mark) : mark;
-    if (mark != Mark::kNone && !(mark == Mark::kPeriod && !word.empty() && word.back() == '.')) {
-      word += ",.?"[static_cast<std::size_t>(mark) - 1];
-    }
+    const bool has_mark = mark != Mark::kNone && !(mark == Mark::kPeriod && !word.empty() && word.back() == '.');
+    if (has_mark) word += ",.?"[static_cast<std::size_t>(mark) - 1];
     begins = mark == Mark::kPeriod;
     if (mark == Mark::kPeriod || mark == Mark::kQuestion) sentence_length = 0;
     after_title = expects_name(words[i], mark, found, after_title, names);
     shown.words.push_back(std::move(word));
     shown.marks.push_back(mark);
+    shown.has_mark.push_back(has_mark);
     shown.name_follows.push_back(after_title);
   }
   return shown;

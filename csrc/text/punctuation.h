@@ -95,6 +95,7 @@ struct PunctuationContext {
 struct Punctuated {
   std::vector<std::string> words;
   std::vector<Mark> marks;
+  std::vector<bool> has_mark;      // its mark was written after it; not where it ends in a full stop of its own
   std::vector<float> certainties;  // per word: probability of the shown case times that of the likeliest mark
   std::vector<bool> name_follows;  // after a title such as "Mr.", or "doctor" in capitals, without a mark
 };

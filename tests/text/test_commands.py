@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 
 import pytest
-from test_formatter import ENGLISH, METADATA, Words
+from test_formatter import ENGLISH, PROPERTIES, Words
 
-from asr._core import NUM_CASES, NUM_MARKS, TextFormatter
+from asr._core import NUM_CASES, NUM_MARKS, PunctuationMetadata, TextFormatter
 from asr.runtime.shown_text import text_options
 
 COMMA, STOP = 1, 2
+MIXED = {"dept": "Dept."}
 
 
 def words_of(text: str, pause_s: float = 0.0) -> Words:
@@ -29,7 +31,8 @@ class Dictation:
     """A formatter. marks: with a network that puts this punctuation after the given words; None: without a network."""
 
     def __init__(self, marks: dict[str, int] | None = None, formatted: bool = True, **lists: object) -> None:
-        network = None if marks is None else SimpleNamespace(metadata=METADATA)
+        metadata = PunctuationMetadata(PROPERTIES | {"mixed_case": json.dumps(MIXED)})
+        network = None if marks is None else SimpleNamespace(metadata=metadata)
         text = "formatted" if formatted else "plain"
         options = text_options(text, ENGLISH, None, network, **{"commands": True} | lists)  # type: ignore[arg-type]
         assert options is not None
@@ -42,8 +45,8 @@ class Dictation:
         words, num_shown, _ = self.shown(run)
         return [word for word, *_ in words[:num_shown]]
 
-    def final(self, text: str) -> str:
-        words, _, self.taken_back = self.shown(self.formatter.final(words_of(text)))
+    def final(self, text: str, is_cut: bool = False) -> str:
+        words, _, self.taken_back = self.shown(self.formatter.final(words_of(text), is_cut))
         shown = ""
         for word, *_ in words:
             shown += "" if not shown or shown[-1] == "\n" or word[0] == "\n" else " "
@@ -58,7 +61,7 @@ class Dictation:
             is_last = i + 1 == len(run.words) and run.complete  # type: ignore[attr-defined]
             mark = (self.marks or {}).get(word, STOP if is_last else 0)
             marks += [float(kind == mark) for kind in range(NUM_MARKS)]
-            cases += [1.0, *[0.0] * (NUM_CASES - 1)]
+            cases += [float(kind == (word in MIXED)) for kind in range(NUM_CASES)]
         return self.formatter.shown(marks, cases)
 
 
@@ -123,6 +126,13 @@ def test_automatic_marks_never_double_a_spoken_one(spoken: str, shown: str) -> N
     assert not any(pair in automatic.replace("...", "…") for pair in doubled), automatic
     spoken_marks = [mark for mark in shown if mark in "?!:;()\n"]
     assert [mark for mark in automatic if mark in "?!:;()\n"] == spoken_marks, automatic
+
+
+@pytest.mark.parametrize("mark", [0, STOP])
+def test_own_full_stop_is_kept_once_before_break(mark: int) -> None:
+    dictation = Dictation({"dept": mark, "m": mark, "p.m.": mark})
+    assert dictation.final("go to the dept new line thanks") == "Go to the Dept.\nThanks."
+    assert dictation.final("at nine p m new line", is_cut=True) == "At 9 p.m.\n"
 
 
 @pytest.mark.parametrize("spoken", ORDINARY)

@@ -23,10 +23,14 @@ from asr._core import (
 
 ENGLISH = ["", "", "", "▁", *"ABCDEFGHIJKLMNOPQRSTUVWXYZ'"]
 LOOK_AHEAD, LEFT_CONTEXT = 2, 3
-METADATA = PunctuationMetadata(
-    {"model_type": PUNCTUATION_TYPE, "format_version": str(PUNCTUATION_VERSION), "mixed_case": "{}"}
-    | {"look_ahead": str(LOOK_AHEAD), "left_context": str(LEFT_CONTEXT)}
-)
+PROPERTIES = {
+    "model_type": PUNCTUATION_TYPE,
+    "format_version": str(PUNCTUATION_VERSION),
+    "mixed_case": "{}",
+    "look_ahead": str(LOOK_AHEAD),
+    "left_context": str(LEFT_CONTEXT),
+}
+METADATA = PunctuationMetadata(PROPERTIES)
 _WORDS = "cat dog house twenty five dollars nine thirty at on may third point oh p m i one hundred damn it"
 VOCABULARY = _WORDS.split(" ")
 
