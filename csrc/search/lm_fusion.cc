@@ -16,10 +16,6 @@ constexpr double kMinShare = 0.005;    // floor; otherwise slight evidence would
 constexpr double kUnigramShare = 0.05;  // interpolation weight of the letter unigram, because letter pairs may be rare
 constexpr float kLmGain = 5.0f;           // approximate maximum gain of a word in its context over its unigram
 
-bool know_phones(const NgramLm* lm, const std::vector<std::string>& phones) {
-  return lm && !lm->phones().empty() && !phones.empty();
-}
-
 // Throws std::invalid_argument if the tokens cannot spell any word of `lm`. spellings: text of each token.
 void require_words(const NgramLm& lm, const std::vector<std::string>& spellings) {
   std::array<bool, 256> is_written{};
@@ -48,7 +44,7 @@ std::shared_ptr<const LmFusion> new_fusion(std::shared_ptr<const NgramLm> lm, co
   if (!lm && !hotwords) return nullptr;
   std::shared_ptr<const Hotwords> found;
   if (hotwords) {
-    const NgramLm* pronouncing = know_phones(lm.get(), phones) ? lm.get() : nullptr;
+    const NgramLm* pronouncing = have_phones(lm.get(), phones) ? lm.get() : nullptr;
     found = std::make_shared<const Hotwords>(hotwords->lines, tokens, hotwords->boost, pronouncing);
   }
   return std::make_shared<const LmFusion>(std::move(lm), tokens, options, std::move(found), phones);
@@ -59,7 +55,7 @@ LmFusion::LmFusion(std::shared_ptr<const NgramLm> lm, const std::vector<std::str
                    const std::vector<std::string>& phones)
     : lm_(std::move(lm)),
       hotwords_(std::move(hotwords)),
-      over_phones_(know_phones(lm_.get(), phones)),
+      over_phones_(have_phones(lm_.get(), phones)),
       options_(options) {
   if (!lm_ && !hotwords_) throw std::invalid_argument("fusion needs a language model, hotwords, or both");
   check_option("lm_weight", options.weight);
@@ -67,7 +63,12 @@ LmFusion::LmFusion(std::shared_ptr<const NgramLm> lm, const std::vector<std::str
   check_option("lm_oov_penalty", options.oov_penalty);
   check_option("lm_prior_weight", options.prior_weight);
   if (over_phones_) {
-    spell_phones(phones);
+    const std::string bytes = lm_->bytes_of_phones(phones);
+    tokens_ = spellings_ = {""};  // blank
+    for (std::size_t i = 0; i < phones.size(); ++i) {
+      tokens_.insert(tokens_.end(), {std::string(kWordBoundary) + phones[i], phones[i]});
+      spellings_.insert(spellings_.end(), {std::string{' ', bytes[i]}, std::string{bytes[i]}});
+    }
   } else {
     tokens_ = tokens;
     spellings_ = token_texts(tokens);
@@ -119,35 +120,6 @@ void LmFusion::bound_gains() {
       gain += highest[static_cast<std::uint8_t>(last)] + (last == ' ' ? (lm_ ? kLmGain : 0.0f) : highest_boost_);
     }
     highest_gains_.push_back(gain);
-  }
-}
-
-void LmFusion::spell_phones(const std::vector<std::string>& phones) {
-  const std::vector<std::string>& known = lm_->phones();
-  const auto missing = [](const std::vector<std::string>& names, const std::vector<std::string>& among) {
-    std::string list;
-    for (const std::string& name : names) {
-      if (std::find(among.begin(), among.end(), name) == among.end()) list += (list.empty() ? "" : ", ") + name;
-    }
-    return list;
-  };
-  const std::string lacking = missing(known, phones), strange = missing(phones, known);
-  if (!lacking.empty() || !strange.empty()) {
-    throw std::invalid_argument(
-        "the language model pronounces words in other phones than the model has:" +
-        (lacking.empty() ? "" : " the model lacks " + lacking) + (lacking.empty() || strange.empty() ? "" : ";") +
-        (strange.empty() ? "" : " the language model lacks " + strange) +
-        "; use the lexicon that the model was trained with, or a language model without pronunciations");
-  }
-  tokens_.assign(1, "");
-  spellings_.assign(1, "");
-  for (const std::string& phone : phones) {
-    tokens_.push_back(std::string(kWordBoundary) + phone);
-    tokens_.push_back(phone);
-    const auto index = std::find(known.begin(), known.end(), phone) - known.begin();
-    const std::string byte(1, static_cast<char>(NgramLm::kFirstPhone + index));
-    spellings_.push_back(' ' + byte);
-    spellings_.push_back(byte);
   }
 }
 

@@ -142,7 +142,6 @@ class LmFusion {
  private:
   void learn_gains();
   void bound_gains();
-  void spell_phones(const std::vector<std::string>& phones);
   bool is_known(std::int32_t word) const noexcept;
   float advance_lm(Path& path, std::int32_t word) const;
   void finish_word(Path& path) const;

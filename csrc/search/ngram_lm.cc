@@ -228,6 +228,29 @@ void NgramLm::read_pronunciations(Reader& reader) {
   g2p_.assign(g2p, g2p + g2p_size);
 }
 
+std::string NgramLm::bytes_of_phones(const std::vector<std::string>& phones) const {
+  std::string faults;
+  const auto require = [&faults](const char* who, const auto& has, const auto& needed) {
+    std::string missing;
+    for (const std::string& name : needed) {
+      if (std::find(has.begin(), has.end(), name) == has.end()) missing += (missing.empty() ? " lacks " : ", ") + name;
+    }
+    if (!missing.empty()) faults += (faults.empty() ? " " : "; ") + (who + missing);
+  };
+  require("the model", phones, phones_);
+  require("the language model", phones_, phones);
+  if (!faults.empty()) {
+    throw std::invalid_argument("the language model pronounces words in other phones than the model has:" + faults +
+                                "; use the lexicon that the model was trained with, or a language model without "
+                                "pronunciations");
+  }
+  std::string bytes;
+  for (const std::string& phone : phones) {
+    bytes += static_cast<char>(kFirstPhone + (std::find(phones_.begin(), phones_.end(), phone) - phones_.begin()));
+  }
+  return bytes;
+}
+
 std::vector<std::string_view> NgramLm::pronunciations(std::int32_t word) const {
   std::vector<std::string_view> result;
   if (pronunciations_.empty()) return result;

@@ -74,6 +74,8 @@ class NgramLm {
 
   // Names of the phones; none if the file has no pronunciations.
   const std::vector<std::string>& phones() const noexcept { return phones_; }
+  // The byte of each phone of a model. Throws std::invalid_argument unless these are the same phones as `phones()`.
+  std::string bytes_of_phones(const std::vector<std::string>& phones) const;
   // Pronunciations of a word, which may have none. Byte kFirstPhone + i is phone i.
   std::vector<std::string_view> pronunciations(std::int32_t word) const;
   // Size of the pronunciations in the file, in bytes; 0 if there are none.
@@ -131,5 +133,10 @@ class NgramLm {
   std::int32_t unknown_ = 0;
   std::int32_t end_of_sentence_ = 0;
 };
+
+// Whether a search is over phones: the model has some, and `lm`, which may be null, has pronunciations.
+inline bool have_phones(const NgramLm* lm, const std::vector<std::string>& phones) {
+  return lm && !lm->phones().empty() && !phones.empty();
+}
 
 }  // namespace asr_stream

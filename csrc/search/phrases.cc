@@ -1,6 +1,6 @@
 #include "search/phrases.h"
 
-#include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -13,7 +13,7 @@ namespace asr_stream {
 
 Phrases::Phrases(std::string_view list, const std::vector<std::string>& tokens, float unknown_cost,
                  const std::vector<std::string>& phones, const NgramLm* lm)
-    : over_phones_(!phones.empty() && lm && !lm->phones().empty()), unknown_cost_(unknown_cost) {
+    : over_phones_(have_phones(lm, phones)), unknown_cost_(unknown_cost) {
   check_option("unknown_cost", unknown_cost);
   const Spelling spelling(tokens);
   std::set<std::string> spelled;
@@ -59,16 +59,12 @@ void Phrases::spell(const std::vector<std::string_view>& phrases, const std::vec
 
 void Phrases::pronounce(const std::vector<std::string_view>& phrases, const std::vector<std::string>& phones,
                         const NgramLm& lm) {
-  begins_word_.assign(1, false);  // blank
-  for (std::size_t i = 0; i < phones.size(); ++i) begins_word_.insert(begins_word_.end(), {true, false});
-  std::vector<std::int32_t> begins;  // word-initial token of each phone of the language model
-  for (const std::string& phone : lm.phones()) {
-    const auto found = std::find(phones.begin(), phones.end(), phone);
-    if (found == phones.end()) {
-      throw std::invalid_argument("the language model pronounces words with the phone '" + phone +
-                                  "', which the model lacks; use the language model that belongs to it");
-    }
-    begins.push_back(1 + 2 * static_cast<std::int32_t>(found - phones.begin()));
+  const std::string phone_bytes = lm.bytes_of_phones(phones);
+  std::array<std::int32_t, 256> begins{};  // word-initial token of each phone, by its byte
+  begins_word_.assign(1, false);           // blank
+  for (std::size_t i = 0; i < phones.size(); ++i) {
+    begins_word_.insert(begins_word_.end(), {true, false});
+    begins[static_cast<std::uint8_t>(phone_bytes[i])] = 1 + 2 * static_cast<std::int32_t>(i);
   }
   tokens_.assign(1, kInside);
   std::vector<std::vector<Step>> steps;  // by node
@@ -94,9 +90,9 @@ void Phrases::pronounce(const std::vector<std::string_view>& phrases, const std:
         for (const std::string& bytes : std::set<std::string>(found.begin(), found.end())) {
           std::int32_t from = node;
           for (std::size_t i = 0; i < bytes.size(); ++i) {
-            const auto phone = static_cast<std::size_t>(static_cast<std::uint8_t>(bytes[i]) - NgramLm::kFirstPhone);
+            const std::int32_t token = begins[static_cast<std::uint8_t>(bytes[i])] + (i > 0);
             const std::int32_t to = i + 1 == bytes.size() ? end->second : new_node(false);
-            steps[static_cast<std::size_t>(from)].push_back({begins[phone] + (i > 0), to, i > 0 ? 0 : output->second});
+            steps[static_cast<std::size_t>(from)].push_back({token, to, i > 0 ? 0 : output->second});
             from = to;
           }
         }
