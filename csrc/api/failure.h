@@ -22,13 +22,16 @@ struct NotInitialized : std::invalid_argument {  // an options struct without it
   using std::invalid_argument::invalid_argument;
 };
 
-// Returns the result of `use`. An `Error` that it throws becomes a DamagedFileError whose message begins with `what`.
+// Returns the result of `use` of the file `name`. An `Error` that it throws becomes a DamagedFileError whose message
+// begins with the name and `fault`; an OnnxRuntimeError, which is no fault of the file, only gets the name.
 template <typename Error = std::invalid_argument, typename Use>
-auto undamaged(const std::string& what, Use use) {
+auto undamaged(const std::string& name, const char* fault, Use use) {
   try {
     return use();
+  } catch (const OnnxRuntimeError& error) {
+    throw OnnxRuntimeError(name + " " + error.what());
   } catch (const Error& error) {
-    throw DamagedFileError(what + ": " + error.what());
+    throw DamagedFileError(name + fault + ": " + error.what());
   }
 }
 

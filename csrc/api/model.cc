@@ -41,7 +41,7 @@ void add_derived(std::map<std::string, std::string>& properties, const ModelMeta
 std::shared_ptr<const NgramLm> lm_of(const ModelOptions& options) {
   if (options.lm.empty()) return nullptr;
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(options.lm.data());
-  return undamaged(options.lm_name, [&] { return std::make_shared<const NgramLm>(bytes, options.lm.size()); });
+  return undamaged(options.lm_name, "", [&] { return std::make_shared<const NgramLm>(bytes, options.lm.size()); });
 }
 
 template <std::size_t N>
@@ -63,7 +63,7 @@ Model::Model(std::string_view onnx, const std::string& name, ModelOptions option
     : options_(std::move(options)),
       name_(name),
       properties_(properties_of(onnx, name)),
-      metadata_(undamaged(name, [this] { return ModelMetadata(properties_); })),
+      metadata_(undamaged(name, "", [this] { return ModelMetadata(properties_); })),
       lm_(lm_of(options_)),
       runtime_(OnnxRuntime::load(options_.onnxruntime_path)),
       encoder_(runtime_, onnx, name, options_.num_threads, metadata_.encoder_inputs(), metadata_.encoder_outputs()) {
@@ -85,7 +85,7 @@ Model::Model(std::string_view onnx, const std::string& name, ModelOptions option
   // The first run of a graph takes several times as long, and must not delay the first words.
   Cache cache = new_cache(1);
   const EncoderStep silence{0, true, true, std::vector<float>(7 * kNumBins), 7, 7};
-  undamaged<std::runtime_error>(name + " is damaged: its graph cannot be run", [&] { step(silence, cache); });
+  undamaged<std::runtime_error>(name, " is damaged: its graph cannot be run", [&] { step(silence, cache); });
   if (!lm_ && !metadata_.phones.empty()) log(false, name + " is " + kNoLanguageModel + "; name one with lm_path");
   log(false, name + " opened with " + runtime_.description());
 }

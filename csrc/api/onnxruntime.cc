@@ -128,7 +128,11 @@ void OnnxRuntime::check(ort::Status* status) const {
   const ort::Owned<ort::Status> guard(status, api_->ReleaseStatus);
   const char* text = api_->GetErrorMessage(status);
   if (std::strstr(text, "bad_alloc") || std::strstr(text, "Failed to allocate memory")) throw std::bad_alloc();
-  throw std::runtime_error(reason_in(text));
+  const std::string reason = reason_in(text);
+  if (reason.find("max supported IR version") != std::string::npos) {
+    throw OnnxRuntimeError("needs a newer ONNX Runtime than " + description_ + ": " + reason);
+  }
+  throw std::runtime_error(reason);
 }
 
 Tensor Tensor::zeros(const OnnxRuntime& runtime, ort::ElementType type, const Shape& shape) {
@@ -206,15 +210,7 @@ Session::Session(const OnnxRuntime& runtime, std::string_view onnx, const std::s
       session_(nullptr, runtime.api().ReleaseSession) {
   for (const std::string& input : input_names_) inputs_.push_back(input.c_str());
   for (const std::string& output : output_names_) outputs_.push_back(output.c_str());
-  try {
-    open(onnx, num_threads);
-  } catch (const std::runtime_error& error) {
-    const std::string reason = error.what();
-    if (reason.find("max supported IR version") != std::string::npos) {
-      throw OnnxRuntimeError(name + " needs a newer ONNX Runtime than " + runtime.description() + ": " + reason);
-    }
-    throw DamagedFileError(name + " is not an ONNX file, or it is damaged: " + reason);
-  }
+  undamaged<std::runtime_error>(name, " is not an ONNX file, or it is damaged", [&] { open(onnx, num_threads); });
   const std::vector<std::string> found_inputs = names(true), found_outputs = names(false);
   const bool gives = found_outputs.size() >= output_names_.size() &&
                      std::equal(output_names_.begin(), output_names_.end(), found_outputs.begin());

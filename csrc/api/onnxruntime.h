@@ -24,7 +24,7 @@ class OnnxRuntime {
   ort::Allocator* allocator() const noexcept { return allocator_; }
   const ort::MemoryInfo* memory() const noexcept { return memory_; }
 
-  // Throws the error of a status; std::bad_alloc if memory is exhausted.
+  // Throws the error of a status; std::bad_alloc if memory is exhausted, OnnxRuntimeError if this version is too old.
   void check(ort::Status* status) const;
 
  private:
@@ -65,7 +65,7 @@ class Tensor {
 class Session {
  public:
   // onnx: the bytes of the file. Checks that the graph needs exactly these inputs and that its first outputs are these.
-  // Throws DamagedFileError with `name`.
+  // Throws DamagedFileError and OnnxRuntimeError with `name`.
   Session(const OnnxRuntime& runtime, std::string_view onnx, const std::string& name, int num_threads,
           std::vector<std::string> inputs, std::vector<std::string> outputs);
 
