@@ -2,23 +2,15 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
 #include <stdexcept>
 
-#include "api/failure.h"
 #include "contract.h"
-#include "onnx_file.h"
 
 namespace asr_stream {
 
 NeuralLmModel::NeuralLmModel(const OnnxRuntime& runtime, std::string_view onnx, const std::string& name,
                              int num_threads)
-    : runtime_(runtime),
-      metadata_(undamaged(name, "", [onnx] {
-        return std::make_shared<const NeuralLmMetadata>(read_onnx_properties(onnx));
-      })),
-      session_(runtime, onnx, name, num_threads, {std::begin(kNeuralLmInputs), std::end(kNeuralLmInputs)},
-               {std::begin(kNeuralLmOutputs), std::end(kNeuralLmOutputs)}) {
+    : NetworkFile(runtime, onnx, name, num_threads, kNeuralLmInputs, kNeuralLmOutputs) {
   undamaged<std::runtime_error>(name, " is damaged: its graph cannot be run", [this] {
     PieceTree tree;
     for (std::int64_t node = 0; tree.pieces.size() < PieceTree::kMinNodes; ++node) {

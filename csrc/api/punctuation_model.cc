@@ -1,23 +1,15 @@
 #include "api/punctuation_model.h"
 
 #include <cstdint>
-#include <iterator>
 #include <stdexcept>
 
-#include "api/failure.h"
 #include "contract.h"
-#include "onnx_file.h"
 
 namespace asr_stream {
 
 PunctuationModel::PunctuationModel(const OnnxRuntime& runtime, std::string_view onnx, const std::string& name,
                                    int num_threads)
-    : runtime_(runtime),
-      metadata_(undamaged(name, "", [onnx] {
-        return std::make_shared<const PunctuationMetadata>(read_punctuation_metadata(read_onnx_properties(onnx)));
-      })),
-      session_(runtime, onnx, name, num_threads, {std::begin(kPunctuationInputs), std::end(kPunctuationInputs)},
-               {std::begin(kPunctuationOutputs), std::end(kPunctuationOutputs)}) {
+    : NetworkFile(runtime, onnx, name, num_threads, kPunctuationInputs, kPunctuationOutputs) {
   undamaged<std::runtime_error>(name, " is damaged: its graph cannot be run", [this] {
     run(punctuation_units({"so"}, {}, SpecialUnit::kSentence, true));  // the first run takes several times as long
   });

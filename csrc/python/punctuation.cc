@@ -77,10 +77,7 @@ void bind_punctuation(py::module_& m) {
       },
       "words"_a, "pauses_s"_a, py::kw_only(), "continues"_a, "complete"_a);
   py::class_<PunctuationMetadata, std::shared_ptr<PunctuationMetadata>>(m, "PunctuationMetadata")
-      .def(py::init([](const std::map<std::string, std::string>& properties) {
-             return std::make_shared<PunctuationMetadata>(read_punctuation_metadata(properties));
-           }),
-           "properties"_a)
+      .def(py::init<const std::map<std::string, std::string>&>(), "properties"_a)
       .def_readonly("look_ahead", &PunctuationMetadata::look_ahead)
       .def_readonly("left_context", &PunctuationMetadata::left_context)
       .def_readonly("mixed", &PunctuationMetadata::mixed);

@@ -78,10 +78,11 @@ struct PunctuationMetadata {
   std::size_t look_ahead = 0;    // words after a word that its mark and case depend on
   std::size_t left_context = 0;  // words before it
   MixedCase mixed;
-};
 
-// Throws std::invalid_argument with the damaged entry.
-PunctuationMetadata read_punctuation_metadata(const std::map<std::string, std::string>& properties);
+  PunctuationMetadata() = default;
+  // Throws std::invalid_argument with the damaged entry.
+  explicit PunctuationMetadata(const std::map<std::string, std::string>& properties);
+};
 
 struct PunctuationContext {
   bool continues = false;  // the words continue a sentence, so the first one is not capitalized for its position

@@ -76,18 +76,16 @@ class TextObject {
 
 }  // namespace
 
-PunctuationMetadata read_punctuation_metadata(const std::map<std::string, std::string>& properties) {
+PunctuationMetadata::PunctuationMetadata(const std::map<std::string, std::string>& properties) {
   const MetadataEntries entries(properties, kPunctuationType, "model for punctuation", kPunctuationVersion);
-  PunctuationMetadata metadata;
-  metadata.look_ahead = static_cast<std::size_t>(entries.integer("look_ahead", 0, kMaxWords));
-  metadata.left_context = static_cast<std::size_t>(entries.integer("left_context", 0, kMaxWords));
-  const std::string& mixed = entries.text("mixed_case");
+  look_ahead = static_cast<std::size_t>(entries.integer("look_ahead", 0, kMaxWords));
+  left_context = static_cast<std::size_t>(entries.integer("left_context", 0, kMaxWords));
+  const std::string& mixed_case = entries.text("mixed_case");
   try {
-    metadata.mixed = TextObject(mixed).read();
+    mixed = TextObject(mixed_case).read();
   } catch (const std::invalid_argument&) {
     entries.throw_damaged("mixed_case", "a JSON object of texts");
   }
-  return metadata;
 }
 
 }  // namespace asr_stream

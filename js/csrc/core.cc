@@ -255,9 +255,11 @@ void check_onnx(const val& bytes) {
   guarded([&] { read_onnx_properties({data.data(), data.size()}); });
 }
 
-std::shared_ptr<ModelMetadata> make_metadata(const val& bytes) {
+// bytes: of an .onnx file.
+template <typename Metadata>
+std::shared_ptr<Metadata> make_metadata(const val& bytes) {
   const std::vector<char> data = to_vector<char>(bytes);
-  return guarded([&] { return std::make_shared<ModelMetadata>(read_onnx_properties({data.data(), data.size()})); });
+  return guarded([&] { return std::make_shared<Metadata>(read_onnx_properties({data.data(), data.size()})); });
 }
 
 val to_array(const std::vector<std::string>& texts) {
@@ -283,21 +285,6 @@ val decoder_onnx(const ModelMetadata& metadata) {
   const std::string& bytes = metadata.decoder_onnx;
   const auto* data = reinterpret_cast<const std::uint8_t*>(bytes.data());
   return val::global("Uint8Array").new_(typed_memory_view(bytes.size(), data));
-}
-
-std::shared_ptr<PunctuationMetadata> make_punctuation_metadata(const val& bytes) {
-  const std::vector<char> data = to_vector<char>(bytes);
-  return guarded([&] {
-    return std::make_shared<PunctuationMetadata>(
-        read_punctuation_metadata(read_onnx_properties({data.data(), data.size()})));
-  });
-}
-
-std::shared_ptr<NeuralLmMetadata> make_neural_lm_metadata(const val& bytes) {
-  const std::vector<char> data = to_vector<char>(bytes);
-  return guarded([&] {
-    return std::make_shared<NeuralLmMetadata>(read_onnx_properties({data.data(), data.size()}));
-  });
 }
 
 std::string camel_case(const std::string& name) {
@@ -344,7 +331,7 @@ EMSCRIPTEN_BINDINGS(asr_stream) {
   emscripten::function("checkOnnx", &check_onnx);
   class_<ModelMetadata>("ModelMetadata")
       .smart_ptr<std::shared_ptr<ModelMetadata>>("std::shared_ptr<ModelMetadata>")
-      .constructor(&make_metadata)
+      .constructor(&make_metadata<ModelMetadata>)
       .property("encoderInputs", +[](const ModelMetadata& m) { return to_array(m.encoder_inputs()); })
       .property("encoderOutputs", +[](const ModelMetadata& m) { return to_array(m.encoder_outputs()); })
       .function("states", &states)
@@ -362,10 +349,10 @@ EMSCRIPTEN_BINDINGS(asr_stream) {
       .constructor(&make_lm);
   class_<PunctuationMetadata>("PunctuationMetadata")
       .smart_ptr<std::shared_ptr<PunctuationMetadata>>("std::shared_ptr<PunctuationMetadata>")
-      .constructor(&make_punctuation_metadata);
+      .constructor(&make_metadata<PunctuationMetadata>);
   class_<NeuralLmMetadata>("NeuralLmMetadata")
       .smart_ptr<std::shared_ptr<NeuralLmMetadata>>("std::shared_ptr<NeuralLmMetadata>")
-      .constructor(&make_neural_lm_metadata);
+      .constructor(&make_metadata<NeuralLmMetadata>);
   class_<SegmentOptions>("SegmentOptions")
       .smart_ptr<std::shared_ptr<SegmentOptions>>("std::shared_ptr<SegmentOptions>")
       .constructor(&make_options)
