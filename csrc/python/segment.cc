@@ -43,8 +43,9 @@ std::int64_t get_of_segment(ExclusiveStream& self) {
   return self([](Stream& stream) { return (stream.segment().*count)(); });
 }
 
-py::array_t<float> to_array(const std::vector<float>& samples) {
-  return py::array_t<float>(static_cast<py::ssize_t>(samples.size()), samples.data());
+template <typename T>
+py::array_t<T> to_array(const std::vector<T>& values) {
+  return py::array_t<T>(static_cast<py::ssize_t>(values.size()), values.data());
 }
 
 // Copies the answer while the object is held, because another thread may use the object as soon as it is released.
@@ -124,14 +125,11 @@ void bind_segment(py::module_& m) {
           "pieces_of", [](const NeuralLmMetadata& lm, const std::string& word) { return lm.pieces.of(word); },
           "word"_a);
 
-  const auto integers = [](const std::vector<std::int64_t>& values) {
-    return py::array_t<std::int64_t>(static_cast<py::ssize_t>(values.size()), values.data());
-  };
   py::class_<PieceTree>(m, "PieceTree")
-      .def_property_readonly("pieces", [integers](const PieceTree& tree) { return integers(tree.pieces); })
-      .def_property_readonly("parents", [integers](const PieceTree& tree) { return integers(tree.parents); })
-      .def_property_readonly("depths", [integers](const PieceTree& tree) { return integers(tree.depths); })
-      .def_property_readonly("ends", [integers](const PieceTree& tree) { return integers(tree.ends); });
+      .def_property_readonly("pieces", [](const PieceTree& tree) { return to_array(tree.pieces); })
+      .def_property_readonly("parents", [](const PieceTree& tree) { return to_array(tree.parents); })
+      .def_property_readonly("depths", [](const PieceTree& tree) { return to_array(tree.depths); })
+      .def_property_readonly("ends", [](const PieceTree& tree) { return to_array(tree.ends); });
 
   py::class_<DecoderScoring>(m, "DecoderScoring")
       .def_readonly("tokens", &DecoderScoring::tokens)

@@ -54,6 +54,7 @@ Hotwords::Hotwords(std::string_view list, const std::vector<std::string>& tokens
   if (lm) pronouncer = std::make_unique<Pronouncer>(*lm);
   Boosts boosts;
   std::set<std::string> used;
+  std::string first_fault;
   for (const HotwordLine& line : read_hotwords(list, boost)) {
     std::string fault;  // the first one
     bool is_used = false;
@@ -92,12 +93,11 @@ Hotwords::Hotwords(std::string_view list, const std::vector<std::string>& tokens
     if (is_used) used.insert(own.empty() ? line.written : own);
     if (!is_used && fault.empty()) fault = own_fault;  // an alias can be used instead
     if (!fault.empty()) warnings_.push_back("hotword line '" + std::string(line.line) + "': " + fault);
-    if (!fault.empty() && first_fault_.empty()) first_fault_ = fault;
+    if (first_fault.empty()) first_fault = fault;
   }
   if (boosts.empty()) {
-    throw std::invalid_argument(!first_fault_.empty()
-                                    ? first_fault_
-                                    : "the list of hotwords has no words; give one or more, or no list");
+    throw std::invalid_argument(
+        first_fault.empty() ? "the list of hotwords has no words; give one or more, or no list" : first_fault);
   }
   num_hotwords_ = used.size();
   build(boosts);

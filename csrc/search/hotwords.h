@@ -103,7 +103,6 @@ class Hotwords {
   bool in_phones_ = false;
   std::vector<std::string> new_words_, warnings_;
   std::unordered_map<std::string, std::int32_t> new_ids_;  // of `new_words_`
-  std::string first_fault_;
   std::vector<std::pair<std::string, std::string>> forms_;
   std::vector<std::vector<std::int32_t>> endings_;
   std::vector<Node> nodes_;  // of spellings such as " NEW YORK", breadth first

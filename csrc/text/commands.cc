@@ -31,8 +31,8 @@ SpokenCommand literal(std::string text) {
 
 }  // namespace
 
-bool SpokenCommand::ends_in_stop() const {
-  return kind == Kind::kMark && (text == "." || text == "!" || text == "?");  // not "..."
+bool SpokenCommand::ends_sentence() const {
+  return kind == Kind::kBreak || (kind == Kind::kMark && (text == "." || text == "!" || text == "?"));  // not "..."
 }
 
 bool SpokenCommand::changes_sentence() const {

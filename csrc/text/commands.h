@@ -38,11 +38,8 @@ struct SpokenCommand {
   std::string text = {};
   bool is_ordinary_word = false;
 
-  bool ends_sentence() const { return kind == Kind::kBreak || (!text.empty() && ends_in_stop()); }
+  bool ends_sentence() const;
   bool changes_sentence() const;  // false for quotes and brackets, which leave it to the words around them
-
- private:
-  bool ends_in_stop() const;
 };
 
 struct CommandLanguage {

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "search/endpointer.h"
 #include "text/letter_case.h"
 
 namespace asr_stream {
@@ -20,9 +21,6 @@ constexpr std::size_t kPartialContext = 16;
 // look-ahead. Then the final changes 0.3 % of the words that partials call stable (benchmarks/formatting.py). With 0.8
 // it changes 0.8 %, and words become stable half a word sooner. Dictation cannot take back typed text.
 constexpr float kCertain = 0.9f;
-
-// A silence of this many seconds after a forced cut ends the sentence.
-constexpr double kSentencePause = 0.5;
 
 // The pause before each token.
 std::vector<double> pauses(const std::vector<Word>& words, const std::vector<ShownToken>& tokens, std::size_t first) {
@@ -121,7 +119,7 @@ const PunctuationRun* TextFormatter::format(std::vector<Word> words, std::size_t
   for (const FoundCommand& command : found) {
     for (std::size_t i = command.first; i <= command.last; ++i) texts[i] = kCommandWord;
   }
-  if (shown_.empty() && continues_ && !words.empty() && words[0].start_s - last_end_s_ >= kSentencePause) {
+  if (shown_.empty() && continues_ && !words.empty() && words[0].start_s - last_end_s_ >= kSentencePauseS) {
     in_sentence_ = continues_ = false;
   }
   // Settled words may have changed.
