@@ -13,30 +13,38 @@ export class Microphone {
     this.#lost = lost;
   }
 
-  // Resolves to the sample rate; rejects with what `explain` explains. deviceId: "" for the default one. given: a track
-  // of the page, in place of a microphone, which stays as it is.
+  // Resolves to the sample rate; rejects with what `explain` explains, and after `close`. deviceId: "" for the default
+  // one. given: a track of the page, in place of a microphone, which stays as it is.
   async open(deviceId, given = null) {
     if (!given && !navigator.mediaDevices) throw new DOMException("", "SecurityError");
+    const open = (this.#open = {});
     const stream = given ? new MediaStream([given.clone()]) : await microphoneStream(deviceId);
-    const [track] = stream.getAudioTracks();
-    this.#open = { track };
-    let context, source;
+    [open.track] = stream.getAudioTracks();
+    this.#checkOpen(open);
+    const connect = (options) => {
+      open.context = new AudioContext(options);
+      open.source = open.context.createMediaStreamSource(stream);
+    };
     try {
-      context = new AudioContext({ sampleRate: SAMPLE_RATE });
-      source = context.createMediaStreamSource(stream);
+      connect({ sampleRate: SAMPLE_RATE });
     } catch {
       // Some browsers take a microphone at its own rate only; the recognizer resamples.
-      await context?.close();
-      context = new AudioContext();
-      source = context.createMediaStreamSource(stream);
+      open.context?.close();
+      connect();
     }
-    Object.assign(this.#open, { context, source });
-    await context.audioWorklet.addModule(new URL("./capture.js", import.meta.url));
-    const node = new AudioWorkletNode(context, "capture", {
+    await open.context.audioWorklet.addModule(new URL("./capture.js", import.meta.url));
+    this.#checkOpen(open);
+    open.node = new AudioWorkletNode(open.context, "capture", {
       numberOfOutputs: 0, channelCount: 1, channelCountMode: "explicit",
     });
-    this.#open.node = node;
-    return context.sampleRate;
+    return open.context.sampleRate;
+  }
+
+  // After each wait: `close` may have come, which could not stop a track that was not there yet.
+  #checkOpen(open) {
+    if (this.#open === open) return;
+    open.track.stop();
+    throw new DOMException("it was closed", "AbortError");
   }
 
   start() {

@@ -72,10 +72,7 @@ export class Session {
       const isRefused = ["NotAllowedError", "SecurityError"].includes(error.name);
       throw new Failure(isRefused ? "not-allowed" : "audio-capture", explain(error));
     });
-    if (this.#state === "over") {
-      this.#microphone.close();
-      return;
-    }
+    if (this.#state === "over") return;
     this.#stream = recognizer.stream(sampleRate, {
       opened: (opened) => this.#listen(opened),
       events: (found) => this.#take(found),
