@@ -103,6 +103,18 @@ func (s *Stream) Finish() error { return s.check(C.asr_stream_finish(s.handle)) 
 // SampleOffset is the position of the next sample, in 16 kHz samples including gaps.
 func (s *Stream) SampleOffset() int64 { return int64(C.asr_stream_sample_offset(s.handle)) }
 
+// Warnings are sentences about a missing language model and skipped lines of the present settings.
+func (s *Stream) Warnings() []string {
+	var found []string
+	for {
+		text := C.asr_stream_warning(s.handle, C.size_t(len(found)))
+		if text == nil {
+			return found
+		}
+		found = append(found, C.GoString(text))
+	}
+}
+
 // Events returns the new events, oldest first.
 func (s *Stream) Events() []Event {
 	var events []Event

@@ -110,7 +110,7 @@ def expected(clips: list[np.ndarray]) -> list[str]:
     recognizer, lines = Recognizer(), []
     given = {
         4: recognizer.with_options(
-            hotwords=["theodolite", "lorry"],
+            hotwords=["theodolite", "R2", "lorry"],
             replace=["children -> kids"],
             command_list=["old man walked slowly down the road -> scratch that"],
         ),
@@ -149,6 +149,11 @@ def test_every_event_is_pythons(
     assert sum(line.count(":") for line in expected) > 1000 and any("***" in line for line in expected)
     assert any("|" in line for line in expected)  # alternatives
     assert any("kids" in line for line in expected) and any(line.endswith("\t1") for line in expected)  # taken back
+    warnings = [line.split("\t")[1] for line in output if line.startswith("warning\t")]
+    assert [text.split(":")[0] for text in warnings] == [
+        "hotword line 'R2'",
+        "the model is used without a language model",
+    ]
     errors = [line.split("\t")[1:] for line in output if line.startswith("error")]
     for (status, text), wanted in zip(
         errors,
@@ -242,7 +247,7 @@ def _lines_of_code(language: str) -> int:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_binding_stays_thin(language: str) -> None:
-    assert 150 < _lines_of_code(language) <= 250
+    assert 150 < _lines_of_code(language) <= 260
 
 
 def test_the_rust_declarations_are_those_of_the_header() -> None:

@@ -194,6 +194,12 @@ impl Stream {
         unsafe { sys::asr_stream_sample_offset(self.0) }
     }
 
+    /// Sentences about a missing language model and skipped lines of the present settings.
+    pub fn warnings(&self) -> Vec<String> {
+        let text = |index| unsafe { sys::asr_stream_warning(self.0, index) };
+        (0..).map(text).take_while(|text| !text.is_null()).map(string).collect()
+    }
+
     /// Returns the new events, oldest first.
     pub fn events(&mut self) -> impl Iterator<Item = Event> + '_ {
         std::iter::from_fn(move || unsafe { sys::asr_stream_next_event(self.0).as_ref() }.map(convert::event))

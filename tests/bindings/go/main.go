@@ -56,7 +56,7 @@ func run(clip int, model *asr.Model, samples []int16) {
 	case 3:
 		rate = 8000
 	case 4:
-		settings.Hotwords = []string{"theodolite", "lorry"}
+		settings.Hotwords = []string{"theodolite", "R2", "lorry"}
 		settings.Replace = []string{"children -> kids"}
 		settings.CommandList = []string{"old man walked slowly down the road -> scratch that"}
 	case 5:
@@ -70,6 +70,9 @@ func run(clip int, model *asr.Model, samples []int16) {
 	stream, err := model.Stream(rate, settings)
 	must(err)
 	defer stream.Close()
+	for _, warning := range stream.Warnings() {
+		fmt.Printf("warning\t%s\n", warning)
+	}
 	for index := 0; 1600*index < len(samples); index++ {
 		end := 1600 * (index + 1)
 		if end > len(samples) {

@@ -45,13 +45,14 @@ public final class Dump {
     Settings settings = new Settings();
     if (clip % 2 == 1) settings.set("chunk_ms", 320);
     if (clip == 4) {
-      settings.hotwords(List.of("theodolite", "lorry")).replace(List.of("children -> kids"));
+      settings.hotwords(List.of("theodolite", "R2", "lorry")).replace(List.of("children -> kids"));
       settings.commandList(List.of("old man walked slowly down the road -> scratch that"));
     }
     if (clip == 5) settings.phrases(List.of("old", "man", "road"));
     if (clip == 6) settings.withoutLm().set("search", "beam");
     if (clip == 9) settings.set("max_alternatives", 3);
     try (Stream stream = model.stream(clip == 3 ? 8000 : 16000, settings)) {
+      stream.warnings().forEach(warning -> System.out.println("warning\t" + warning));
       for (int index = 0; 1600 * index < samples.length; index++) {
         short[] piece = Arrays.copyOfRange(samples, 1600 * index, Math.min(1600 * (index + 1), samples.length));
         if (index == 20 && clip == 1) stream.gap(4001);

@@ -34,6 +34,7 @@ interface CLibrary extends Library {
   int asr_stream_change(Pointer stream, Pointer options, Pointer assets);
   int asr_stream_finish(Pointer stream);
   long asr_stream_sample_offset(Pointer stream);
+  Pointer asr_stream_warning(Pointer stream, long index);
   Pointer asr_stream_error(Pointer stream);
   Pointer asr_stream_next_event(Pointer stream);
 

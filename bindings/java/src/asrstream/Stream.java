@@ -34,6 +34,13 @@ public final class Stream implements AutoCloseable {
   /** Position of the next sample, in 16 kHz samples including gaps. */
   public long sampleOffset() { return c.asr_stream_sample_offset(handle); }
 
+  /** Sentences about a missing language model and skipped lines of the present settings. */
+  public List<String> warnings() {
+    List<String> found = new ArrayList<>();
+    for (Pointer text; (text = c.asr_stream_warning(handle, found.size())) != null;) found.add(CLibrary.string(text));
+    return found;
+  }
+
   /** Returns the new events, oldest first. */
   public List<Event> events() {
     List<Event> events = new ArrayList<>();

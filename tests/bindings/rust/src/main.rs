@@ -35,7 +35,7 @@ fn run(clip: usize, model: &Model, samples: &[i16]) -> Result<(), Error> {
     }
     match clip {
         4 => {
-            settings.hotwords = list("theodolite lorry");
+            settings.hotwords = list("theodolite R2 lorry");
             settings.replace = Some(vec!["children -> kids".into()]);
             settings.command_list = Some(vec!["old man walked slowly down the road -> scratch that".into()]);
         }
@@ -48,6 +48,7 @@ fn run(clip: usize, model: &Model, samples: &[i16]) -> Result<(), Error> {
         _ => (),
     }
     let mut stream = model.stream(if clip == 3 { 8000 } else { 16000 }, &settings)?;
+    stream.warnings().iter().for_each(|warning| println!("warning\t{warning}"));
     for (index, piece) in samples.chunks(1600).enumerate() {
         match (clip, index) {
             (1, 20) => stream.gap(4001)?,
