@@ -53,14 +53,36 @@ def test_cmake_projects_use_it(how: str, prefix: Path, captions: str, environmen
 
 
 @pytest.fixture(scope="module")
-def transcribe(prefix: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def flags(prefix: Path) -> list[str]:
+    environment = os.environ | {"PKG_CONFIG_PATH": str(next(prefix.glob("**/pkgconfig")))}
+    return shlex.split(run("pkg-config", "--cflags", "--libs", "asr_stream", env=environment))
+
+
+@pytest.fixture(scope="module")
+def transcribe(prefix: Path, flags: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example from the archive, built with the flags from pkg-config."""
-    pkgconfig = next(prefix.glob("**/pkgconfig"))
-    flags = run("pkg-config", "--cflags", "--libs", "asr_stream", env=os.environ | {"PKG_CONFIG_PATH": str(pkgconfig)})
     program = tmp_path_factory.mktemp("example") / "transcribe"
     source = str(prefix / "share" / "asr_stream" / "examples" / "transcribe.c")
-    run("cc", "-std=c99", source, "-o", str(program), *shlex.split(flags))
+    run("cc", "-std=c99", source, "-o", str(program), *flags)
     return program
+
+
+def test_cpp_streams_give_their_warnings(flags: list[str], environment: dict[str, str], tmp_path: Path) -> None:
+    source = tmp_path / "warnings.cc"
+    source.write_text(r"""
+#include <asr_stream/asr_stream.hpp>
+#include <iostream>
+int main(int, char** arguments) {
+  asr::Assets assets;
+  assets.hotwords = "Theodolite\nR2";
+  const asr::Stream stream(asr::Model(arguments[1]), {}, assets);
+  for (const std::string& warning : stream.warnings()) std::cout << warning << '\n';
+}
+""")
+    run("c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", str(source), "-o", str(tmp_path / "warnings"), *flags)
+    warnings = run(str(tmp_path / "warnings"), str(bundled_model()), env=environment).splitlines()
+    spelled = "the model is used without a language model"
+    assert [warning.split(":")[0] for warning in warnings] == [spelled, "hotword line 'R2'"]
 
 
 def test_commands_of_the_archives_readme_caption_the_sample(

@@ -136,6 +136,13 @@ class Stream {
 
   std::int64_t sample_offset() const { return asr_stream_sample_offset(get()); }
 
+  // Sentences about a missing language model and skipped lines of the present assets.
+  std::vector<std::string> warnings() const {
+    std::vector<std::string> found;
+    while (const char* text = asr_stream_warning(get(), found.size())) found.emplace_back(text);
+    return found;
+  }
+
   // The oldest event not yet taken.
   std::optional<Event> next_event() {
     const asr_event* event = asr_stream_next_event(get());
