@@ -61,6 +61,12 @@ test("chunks of any length, the extensible form and a part of a buffer are read"
   }
   assert.throws(() => readWav(new Uint8Array(wav(format(3, true), audio))), /coding 3; expected 16-bit PCM/);
   assert.throws(() => readWav(new Uint8Array(wav(audio, format(1, false)))), /no format chunk/);
+  for (const size of [0, 1]) {
+    const silent = wav(format(1, false), chunk("data", Buffer.alloc(size)));
+    assert.throws(() => readWav(new Uint8Array(silent)), /it holds no audio/);
+  }
+  const short = chunk("fmt ", format(1, false).subarray(8, 18));
+  assert.throws(() => readWav(new Uint8Array(wav(short, audio))), /no format chunk/);
   const cut = wav(format(1, false), audio).subarray(0, -2);
   assert.throws(() => readWav(new Uint8Array(cut)), /it is cut short: 2 bytes are left of the 4 in its header/);
 });
