@@ -186,6 +186,12 @@ def test_words_that_need_rare_pairs_are_skipped(monkeypatch: pytest.MonkeyPatch)
     assert rare == [2, 1], "it is avoided where there is another"
 
 
+def test_words_without_a_common_pair_are_learned() -> None:
+    """In a dictionary of a few words, every pair may be rare."""
+    g2p = opened(train(Lexicon({"AB": (("x", "y"),)}), G2pOptions()))
+    assert pronounce(g2p, "AB")[0][0] == ("x", "y")
+
+
 def test_the_context_is_as_long_as_asked_for() -> None:
     """X is pronounced like the consonant before it, with a vowel between them: three pairs of context."""
     words = {a + v + "X": ((a.lower(), v.lower(), a.lower()),) for a in "BDGKMNPT" for v in "AEIOU"}

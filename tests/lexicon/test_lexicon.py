@@ -41,6 +41,11 @@ def test_dictionary_is_read_without_stress_and_written(tmp_path: Path) -> None:
     assert "TOMATO(2)  T AH M AA T OW\n" in (tmp_path / "again.txt").read_text(encoding="utf-8")
 
 
+def test_byte_order_mark_is_no_part_of_a_word(tmp_path: Path) -> None:
+    (tmp_path / "dict.txt").write_text("AO  AO\n", encoding="utf-8-sig")
+    assert list(load_lexicon(tmp_path / "dict.txt").pronunciations) == ["AO"]
+
+
 def test_tones_are_part_of_the_phones(tmp_path: Path) -> None:
     (tmp_path / "dict.txt").write_text("MAI  M AI2\nMAI(2)  M AI4\nAO  AO1\n", encoding="utf-8")
     lexicon = load_lexicon(tmp_path / "dict.txt")
