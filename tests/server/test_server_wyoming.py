@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 import socket
+import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from types import SimpleNamespace
 
@@ -27,6 +28,7 @@ from asr import Recognizer
 from asr.runtime.onnx_model import bundled_model
 from asr.streaming import Final
 from asr.streaming.server.protocols.wyoming import Connection
+from asr.streaming.server.security.limits import Limits
 
 PAUSE = np.zeros(24000, np.int16)
 
@@ -38,9 +40,14 @@ def wyoming_port(server: RunningServer) -> int:
 
 
 @pytest.fixture(scope="module")
-def port() -> Iterator[int]:
+def server() -> Iterator[RunningServer]:
     with serving("--wyoming-port", "0", "--search", "beam", "--lm", "none") as server:
-        yield wyoming_port(server)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def port(server: RunningServer) -> int:
+    return wyoming_port(server)
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +106,47 @@ def test_a_transcript_and_another_on_the_same_connection(port: int, sample: np.n
         assert await transcribe(client, sample[:32000]) == plain_text(finals(recognize(recognizer, sample[:32000])))
 
     connected(port, talk)
+
+
+def test_a_transcript_frees_the_stream(server: RunningServer, port: int) -> None:
+    """A satellite may keep its connection between commands."""
+
+    async def talk(client: AsyncTcpClient) -> None:
+        await transcribe(client, PAUSE)
+        await client.write_event(Ping().event())
+        while (event := await client.read_event()) and not Pong.is_type(event.type):
+            pass
+        with urllib.request.urlopen(f"{server.url}/healthz", timeout=60) as answer:
+            assert json.load(answer)["sessions"] == 0
+
+    connected(port, talk)
+
+
+def test_only_data_that_waits_is_timed() -> None:
+    """An answer that the client has taken does not end the connection later."""
+    aborted = []
+
+    async def run() -> None:
+        limits = Limits(idle_s=0.1)
+        transport = SimpleNamespace(abort=lambda: aborted.append(True), is_closing=lambda: False)
+        written: list[bytes] = []
+
+        async def taken() -> None: ...
+
+        writer = SimpleNamespace(
+            transport=transport, write=written.append, drain=taken, close=lambda: None, wait_closed=taken
+        )
+        connections = SimpleNamespace(serve=lambda transport: None)
+        server = SimpleNamespace(limits=limits, stopping=asyncio.Event(), connections=connections, language="")
+        reader = asyncio.StreamReader()
+        reader.feed_data(event("describe"))
+        reader.feed_eof()
+        await Connection(server, reader, writer).serve()
+        assert b'"info"' in written[0]
+        await asyncio.sleep(2 * limits.idle_s)
+
+    asyncio.run(run())
+    assert not aborted
 
 
 def test_two_channels_at_44100_hz(port: int, sample: np.ndarray, recognizer: Recognizer) -> None:
