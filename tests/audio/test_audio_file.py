@@ -120,6 +120,14 @@ def test_mp3_with_and_without_a_header(options: tuple[str, ...], sample: np.ndar
     assert trouble == "" and len(sample) <= len(samples) <= len(sample) + 3 * 1152
 
 
+def test_an_mp3_may_lack_its_last_padding(sample: np.ndarray, tmp_path: Path) -> None:
+    path = ffmpeg(tmp_path, sample, "a.mp3", "-b:a", "64k")
+    content = path.read_bytes()
+    for num_frames, is_whole in ((1, True), (2, True), (6, False)):
+        path.write_bytes(content[: -288 * num_frames])  # each of 576 samples
+        assert (read(path)[1] == "") is is_whole
+
+
 def test_an_mp3_is_decoded_without_noise(sample: np.ndarray, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "a.mp3"
     path.write_bytes(encode(sample, "mp3"))
