@@ -9,6 +9,7 @@ import pytest
 from rich.text import Text
 from support.terminal import Terminal
 
+from asr.runtime.search import Word
 from asr.streaming.events import Event, Final, Partial
 from asr.streaming.terminal.captions import Captions
 
@@ -54,6 +55,15 @@ def test_only_the_partial_is_dimmed() -> None:
         captions.show(final("FIRM"))
     assert "\x1b[2mSOFT\x1b[0m" in terminal.raw
     assert re.search(r"(?<!m)FIRM(?!\x1b\[0m)", terminal.raw)
+
+
+def test_line_break_in_a_partial_is_a_sign() -> None:
+    """It is counted as part of a row."""
+    words = tuple(Word(word, 0.0, 1.0, 1.0) for word in ("Dear", "all,\n\n", "thank", "you"))
+    terminal = Terminal(80)
+    with Captions(terminal, 80) as captions:
+        captions.show(Partial("Dear all,\n\nthank you", 0.0, 1.0, words))
+        assert terminal.text == ["Dear all,⏎⏎ thank you"]
 
 
 def test_what_is_stable_in_a_partial_is_firm() -> None:

@@ -92,7 +92,9 @@ def switch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_captions_go_on_if_typing_or_microphone_fails(conversation: np.ndarray, switch: Switch, tmp_path: Path) -> None:
     recognizer = Recognizer(second_pass=False)
-    tool = TypingTool("xdotool", ("sh", "-c", "cat >/dev/null; echo 'no such display' >&2; exit 1"))
+    display, typed = tmp_path / "display", tmp_path / "typed"
+    script = f"if [ -e {display} ]; then cat >>{typed}; else cat >/dev/null; echo 'no such display' >&2; exit 1; fi"
+    tool = TypingTool("xdotool", ("sh", "-c", script))
     typing = TypingThread(tool)
     microphones: list[Any] = [Recording(conversation[100000:150000]), MicrophoneError("there is no microphone")]
 
@@ -111,6 +113,7 @@ def test_captions_go_on_if_typing_or_microphone_fails(conversation: np.ndarray, 
         dictation.step()
         paused_at = source.stream.sample_offset
         assert source.microphone is None and not dictation.step()
+        display.touch()
         for _ in range(2):  # the first time, no microphone is available
             switch.on = True
             dictation.step()
@@ -126,6 +129,8 @@ def test_captions_go_on_if_typing_or_microphone_fails(conversation: np.ndarray, 
         "typing has stopped, captions continue: xdotool: no such display; to try again: asr-stream toggle, twice",
         "there is no microphone",
     ]
+    later = [event["text"] for event in recognized if event["type"] == "final" and event["start"] * 16000 > paused_at]
+    assert typed.read_text().endswith("".join(f"{text} " for text in later))
 
 
 def test_second_dictation_or_missing_display_is_reported(

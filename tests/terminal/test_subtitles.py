@@ -55,6 +55,15 @@ def test_cues_hold_to_their_limits_and_lose_nothing(finals: list[Final]) -> None
     assert "".join("".join(cue.lines) for cue in found).replace(" ", "") == spoken.replace(" ", "")
 
 
+def test_line_breaks_within_words_do_not_end_a_cue() -> None:
+    spoken = ("Dear all,", "\n\n", "thank\n\nyou", "  ")
+    words = tuple(Word(word, i / 5, (i + 1) / 5, 0.9) for i, word in enumerate(spoken))
+    for kept in (words, words[:1] + words[2:]):
+        expected = "1\n00:00:00,000 --> 00:00:01,500\nDear all, thank you\n\n"
+        assert srt([Final("", 0.0, 0.8, kept)]) == expected
+    assert srt([Final("", 0.2, 0.4, words[1:2])]) == ""
+
+
 def test_short_utterance_is_one_readable_cue() -> None:
     assert cues([final("YES", 2.0)]) == [Cue(2.0, 3.5, ("YES",))]
 
