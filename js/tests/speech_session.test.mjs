@@ -11,25 +11,28 @@ class Node extends EventTarget {
   async close() {}
 }
 
-test("a microphone lost at the start is an error", { timeout: 10_000 }, async () => {
-  const track = { stop() {} };
-  let opened;
-  const opening = new Promise((resolve) => (opened = resolve));
-  class FakeWorker {
-    postMessage({ type }) {
-      if (type === "load") queueMicrotask(() => this.onmessage({ data: { type: "ready", language: "en" } }));
-      if (type === "open") opened();
-    }
-  }
-  const mediaDevices = { getUserMedia: async () => ({ getAudioTracks: () => [track] }) };
-  Object.assign(globalThis, {
-    Worker: FakeWorker, AudioContext: Node, AudioWorkletNode: Node, document: { baseURI: "http://localhost/" },
-  });
-  Object.defineProperty(globalThis, "navigator", { value: { mediaDevices } });
-  const { load } = await import("../src/background.js");
-  const { Session } = await import("../src/speech_session.js");
-  await load({ model: "model.onnx" });
+const track = { stop() {} };
+const opens = []; // the changes of each stream
+let opened;
 
+class FakeWorker {
+  postMessage({ type, changes }) {
+    if (type === "load") queueMicrotask(() => this.onmessage({ data: { type: "ready", language: "en" } }));
+    if (type === "open") opened(opens.push(changes));
+  }
+}
+
+const mediaDevices = { getUserMedia: async () => ({ getAudioTracks: () => [track] }) };
+Object.assign(globalThis, {
+  Worker: FakeWorker, AudioContext: Node, AudioWorkletNode: Node, document: { baseURI: "http://localhost/" },
+});
+Object.defineProperty(globalThis, "navigator", { value: { mediaDevices } });
+const { load } = await import("../src/background.js");
+const { Session } = await import("../src/speech_session.js");
+await load({ model: "model.onnx", hotwords: ["the page's own"] });
+
+test("a microphone lost at the start is an error", { timeout: 10_000 }, async () => {
+  const opening = new Promise((resolve) => (opened = resolve));
   const events = [];
   await new Promise((resolve) => {
     new Session({ lang: "en", grammars: [], phrases: [] }, (event) => {
@@ -39,4 +42,19 @@ test("a microphone lost at the start is an error", { timeout: 10_000 }, async ()
     opening.then(() => setTimeout(() => track.onended()));
   });
   assert.deepEqual(events, ["audio-capture", "end"]);
+});
+
+test("phrases become hotwords, and alternatives have a limit", { timeout: 10_000 }, async () => {
+  const phrases = [
+    { phrase: "new=york: city ", boost: 6.5 }, { phrase: "never", boost: 0 }, { phrase: " : ", boost: 2 },
+  ];
+  for (const maxAlternatives of [1, 3, 1000]) {
+    const opening = new Promise((resolve) => (opened = resolve));
+    const session = new Session({ lang: "", grammars: [], phrases, maxAlternatives }, () => {});
+    await opening;
+    session.abort();
+  }
+  const hotwords = ["the page's own", "new york city:0.5"];
+  const changes = [{ hotwords }, { hotwords, maxAlternatives: 2 }, { hotwords, maxAlternatives: 20 }];
+  assert.deepEqual(opens.slice(-3), changes);
 });
