@@ -20,9 +20,10 @@ test("other grammars are refused", () => {
 });
 
 test("the longer of two phrases is found, and words between phrases are left out", () => {
-  const words = "Please dark green and then off".split(" ").map((word, i) => ({ word, confidence: i / 10 }));
-  assert.deepEqual(wordsOfPhrases(words, ["dark", "dark green", "off", "of"]), [
-    { word: "dark", confidence: 0.1 }, { word: "green", confidence: 0.2 }, { word: "off", confidence: 0.5 },
+  const words = "Please DARK Green light and off".split(" ").map((word, i) => ({ word, confidence: i / 10 }));
+  assert.deepEqual(wordsOfPhrases(words, ["dark", "dark green light", "green", "off", "of"]), [
+    { word: "dark", confidence: 0.1 }, { word: "green", confidence: 0.2 }, { word: "light", confidence: 0.3 },
+    { word: "off", confidence: 0.5 },
   ]);
   assert.deepEqual(wordsOfPhrases(words, ["green dark", "the"]), []);
 });
