@@ -21,7 +21,7 @@ from asr.streaming.server import scheduler as scheduler_module
 from asr.streaming.server.scheduler import Job, Report, Scheduler
 from asr.streaming.server.security.limits import Limits
 from asr.streaming.server.server import Refused, Server
-from asr.streaming.server.session import MAX_QUEUED, Session, SessionFailed
+from asr.streaming.server.session import MAX_HELD, MAX_QUEUED, Session, SessionFailed
 
 WAIT_S = 60.0
 
@@ -318,6 +318,24 @@ def test_pieces_are_held_only_when_nothing_else_waits(recognizer: Recognizer, sa
             gate.open()
 
     asyncio.run(run())
+
+
+def test_empty_pieces_are_not_held_without_end(
+    recognizer: Recognizer, sample: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They never complete a chunk."""
+    submitted = []
+
+    async def run() -> None:
+        async with Server(recognizer, num_threads=1) as server, server.open("test") as session:
+            await session.accept_waveform(sample[:160])
+            await session.settle()
+            monkeypatch.setattr(server.scheduler, "submit", lambda *call: submitted.append(call))
+            for _ in range(MAX_HELD):
+                await session.accept_waveform(np.zeros(0, np.int16))
+
+    asyncio.run(run())
+    assert len(submitted) == 1
 
 
 async def iterations() -> None:
