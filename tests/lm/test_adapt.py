@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -89,10 +90,21 @@ def test_pronunciations_of_the_user_come_first(base: Path, tmp_path: Path) -> No
         (["BAC A"] * 10, 0.3),  # the others know this word, the base does not
         (["A AB CAB", "AB A", "CAB A AB", "A AB CAB", "CAB A AB"], 0.02),  # the text of the base, of which it has more
         (["BAC A"] * 4, 0.1),
+        (["D", "E", "F", "G", "H"], 0.3),  # words that no other part knows
     ],
 )
 def test_weight_follows_what_the_sentences_predict(base: Path, sentences: list[str], weight: float) -> None:
     assert best_weight([sentence.split() for sentence in sentences], load_lm(base), 3) == weight
+
+
+def test_weight_is_the_same_after_each_history(base: Path, tmp_path: Path) -> None:
+    """Otherwise a few sentences would replace what the base knows of their words."""
+    (tmp_path / "sentences.txt").write_text("CAB BAC\n" * 20)
+    out = tmp_path / "mine.lm"
+    command = ["lm", "adapt", str(tmp_path / "sentences.txt"), "-o", str(out), "--base", str(base), "--weight", "0.1"]
+    assert main(command) == 0
+    before, after = (load_lm(path).log_probs(["CAB", "A"])[1] for path in (base, out))
+    assert after == pytest.approx(before + math.log(0.9), abs=0.05)
 
 
 @pytest.mark.parametrize(
