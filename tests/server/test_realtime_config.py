@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 from asr import Recognizer
 from asr.streaming.server.app import create_app
 from asr.streaming.server.protocols.common import ProtocolError
-from asr.streaming.server.protocols.realtime_config import SessionConfig
+from asr.streaming.server.protocols.realtime_config import COMMIT_MODELS, SessionConfig
 from asr.streaming.server.security.access import Access
 from asr.streaming.server.server import Server
 
@@ -46,6 +46,15 @@ def test_turns_end_by_words_or_fixed_silence(
     assert (config.silence_ms, config.is_fixed) == (silence_ms, is_fixed)
     given = config.to_dict("id", old_form=False)["audio"]["input"]["turn_detection"]
     assert given == (detection and {"type": "server_vad", "silence_duration_ms": silence_ms})
+
+
+def test_turn_detection_stays_as_it_was_set() -> None:
+    config = updated(turn_detection={"type": "server_vad", "silence_duration_ms": 350})
+    for changes in ({"turn_detection": {"type": "server_vad"}}, {"transcription": {"model": COMMIT_MODELS[0]}}, {}):
+        config = config.updated({"audio": {"input": changes}}, old_form=False)
+        assert (config.silence_ms, config.is_fixed) == (350, True)
+    config = config.updated({"audio": {"input": {"turn_detection": {"type": "semantic_vad"}}}}, old_form=False)
+    assert (config.silence_ms, config.is_fixed) == (1600, False)
 
 
 @pytest.mark.parametrize("language", ["en", "en-US", "en_GB", "EN-au", "english", "", None])
