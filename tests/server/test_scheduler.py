@@ -359,6 +359,23 @@ def test_audio_waits_while_too_much_is_queued(recognizer: Recognizer, sample: np
     asyncio.run(run())
 
 
+def test_options_change_when_earlier_audio_is_recognized(recognizer: Recognizer, sample: np.ndarray) -> None:
+    """A client that keeps changing them has few recognizers."""
+
+    async def run() -> None:
+        async with Server(recognizer, num_threads=1) as server, server.open("test") as session:
+            gate = await asyncio.to_thread(Gate, server.scheduler, recognizer)
+            await session.accept_waveform(sample[:1000])
+            changing = asyncio.create_task(session.change(text="formatted"))
+            await iterations()
+            assert session.recognizer is recognizer
+            gate.open()
+            await asyncio.wait_for(changing, WAIT_S)
+            assert session.recognizer.text == "formatted"
+
+    asyncio.run(run())
+
+
 def test_pieces_wait_while_too_many_are_queued(recognizer: Recognizer) -> None:
     """However short the pieces are, because each message takes more memory than its samples."""
 
