@@ -71,6 +71,8 @@ class Trainer:
         self.folder = Path(config.train.output)
         self.folder.mkdir(parents=True, exist_ok=True)
         previous = self._find_previous(resume)
+        if previous:
+            self.config = config = self._with_init_of(previous)
 
         self.parts, left_out = load_training_cuts(config.data)
         self.print(f"{sum(len(c) for c, _ in self.parts)} training utterances; {len(left_out)} left out")
@@ -252,6 +254,18 @@ class Trainer:
         if resume and not found:  # allowed, because scripts also pass --resume to the first run
             self.print(f"no checkpoint in {self.folder}: training starts from the beginning")
         return Checkpoint.load(found[-1]) if found else None
+
+    def _with_init_of(self, previous: Checkpoint) -> Config:
+        """The configuration, with `train.init` of the run that it continues. Raises ValueError if it names other
+        weights, because a run that has begun would not load them."""
+        wanted, former = self.config.train.init, previous.config.train.init
+        if wanted not in ("", former):
+            raise ValueError(
+                f"train.init = {wanted!r} cannot be loaded into {self.folder}, a run that began with "
+                f"train.init={former!r}: give that to continue it, or choose another train.output to start from "
+                f"{wanted!r}"
+            )
+        return dataclasses.replace(self.config, train=dataclasses.replace(self.config.train, init=former))
 
     def _load_valid_cuts(self) -> list[Any]:
         config = self.config.data

@@ -285,3 +285,22 @@ def test_layers_with_post_norm_do_not_grow() -> None:
     config = Config(model=ModelConfig(norm="post"))
     with pytest.raises(ValueError, match=r"model\.norm is 'post': only .* model\.norm=pre can grow"):
         with_new_layers(Pretrained(config, Tokenizer("char", (*SPECIAL_TOKENS, "A")), {}), 20)
+
+
+def test_a_run_keeps_its_initial_weights(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = tmp_path / "run", tmp_path / "second"
+    assert main([*arguments, "train.max_steps=1"]) == 0
+    again = [*arguments, "--resume", f"train.output={second}"]
+    assert main([*again, "train.max_steps=1", f"train.init={first}"]) == 0
+    assert main([*again, "train.max_steps=2"]) == 0
+    assert main([*again, "train.max_steps=3", f"train.init={first}"]) == 0
+    assert Checkpoint.load(checkpoint_path(second, 3)).config.train.init == str(first)
+    capsys.readouterr()
+    for run, former in ((first, ""), (second, str(first))):
+        assert main([*again, "train.max_steps=4", f"train.output={run}", "train.init=bundled"]) == 1
+        error = " ".join(capsys.readouterr().err.split())
+        assert f"train.init = 'bundled' cannot be loaded into {run}, " in error
+        assert f"train.init={former!r}: give that to continue it, or choose another train.output" in error
+        assert not checkpoint_path(run, 4).exists()
