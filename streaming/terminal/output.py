@@ -1,9 +1,9 @@
 """Output of events to a file or standard output in some format, and to the terminal as captions.
 
 Text is written immediately, and a file never ends with half an event. The first text of a recording, or its end without
-an error, replaces what a file had before: a recording that cannot be read leaves no file. If a file cannot be written,
-for example because the disk is full, a message reports it and the rest goes to standard output, starting with the first
-event that the file lacks.
+an error, replaces what a file had before: a recording that cannot be read leaves no file, in any format. If a file
+cannot be written, for example because the disk is full, a message reports it and the rest goes to standard output,
+starting with the first event that the file lacks.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Output:
         self._folder = Path(path) if path is not None and is_folder(path) else None
         self._file: TextFile | None = None
         self._held = ""
-        """Text before a recording, held back until there is text of the recording itself."""
+        """Headers and errors, held back until a recording has text or has ended without an error."""
         self._is_intact = False
         """Whether a recording has begun without errors."""
         try:
@@ -92,11 +92,16 @@ class Output:
     def show(self, event: Event, label: str = "") -> None:
         """Writes and displays an event. label: of its source, if there are several."""
         self._is_intact &= event.type != "error"
-        self._write(self._format.add(event, label))
+        text = self._format.add(event, label)
+        is_held = event.type == "error" and self._file is not None and not self._file.has_begun
+        if is_held:
+            self._held += text
+        else:
+            self._write(text)
         if event.type in ("partial", "final"):
             if self._shows_text and self.captions:
                 self.captions.show(event, label)
-        elif self._shows_text or not self._format.complete:
+        elif self._shows_text or is_held or not self._format.complete:
             text = f"{event.text} at {event.start:.2f} s" if event.type == "gap" else event.text
             self.warn(labeled(text, label))
 
@@ -147,7 +152,7 @@ class Output:
     def _close_file(self) -> None:
         if self._file:
             self._file.close()
-        self._file = None
+        self._file, self._held = None, ""
 
     def __enter__(self) -> Output:
         if self.captions:
@@ -176,6 +181,11 @@ class TextFile:
         self._is_replaced = is_old and existing == "overwrite"
         self._is_unneeded = not os.path.lexists(path)
         self._file = open(path, "ab", buffering=0)  # noqa: SIM115, closed by close()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether `write` neither creates the file nor replaces its content."""
+        return not (self._is_replaced or self._is_unneeded)
 
     def write(self, text: str) -> None:
         """Appends `text` and passes it to the system."""

@@ -15,7 +15,7 @@ from support.terminal import Terminal
 
 from asr.runtime.search import Word
 from asr.streaming.events import Error, Event, Final, Gap, Partial
-from asr.streaming.terminal.formats import format_of, output_path
+from asr.streaming.terminal.formats import FORMATS, format_of, output_path
 from asr.streaming.terminal.output import Output, OutputError
 
 
@@ -108,9 +108,11 @@ def test_the_name_of_the_output_chooses_its_format(path: str | None, format: str
     assert format_of(path) == format
 
 
-@pytest.mark.parametrize("format", ["text", "srt", "vtt"])
+@pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("in_folder", [True, False])
-def test_unreadable_recording_changes_no_file(format: str, in_folder: bool, tmp_path: Path) -> None:
+def test_unreadable_recording_changes_no_file(
+    format: str, in_folder: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     old, new = tmp_path / f"old.{format}", tmp_path / f"new.{format}"
     if in_folder:
         old, new = (output_path(tmp_path, path.name, format) for path in (old, new))
@@ -119,9 +121,33 @@ def test_unreadable_recording_changes_no_file(format: str, in_folder: bool, tmp_
         with Output(format, str(tmp_path if in_folder else path), existing="overwrite") as output:
             show(output, TROUBLE, name=path.name)
     assert old.read_text() == "former" and not new.exists()
+    assert capsys.readouterr() == ("", "asr-stream: trouble\n" * 2)
 
 
-@pytest.mark.parametrize(("format", "empty"), [("text", ""), ("srt", ""), ("vtt", "WEBVTT\n\n")])
+@pytest.mark.parametrize("format", FORMATS)
+def test_unreadable_recording_leaves_nothing_to_the_next(format: str, tmp_path: Path) -> None:
+    alone, after = tmp_path / "alone", tmp_path / "after"
+    for folder, names in ((alone, ["b.wav"]), (after, ["a.wav", "b.wav"])):
+        with Output(format, f"{folder}/") as output:
+            for name in names:
+                show(output, TROUBLE if name == "a.wav" else final("A B"), name=name, several=True)
+    (path,) = after.iterdir()
+    assert path.read_text() == (alone / path.name).read_text()
+
+
+def test_json_names_all_errors_once_it_begins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text("former")
+    with Output("json", str(path), existing="overwrite") as output:
+        show(output, TROUBLE, name="a.wav", several=True)
+        assert path.read_text() == "former"
+        show(output, final("A B"), TROUBLE, name="b.wav", several=True)
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [(row["type"], row["file"]) for row in found] == [("error", "a.wav"), ("final", "b.wav"), ("error", "b.wav")]
+    assert capsys.readouterr() == ("", "asr-stream: trouble\n")
+
+
+@pytest.mark.parametrize(("format", "empty"), [("text", ""), ("json", ""), ("srt", ""), ("vtt", "WEBVTT\n\n")])
 def test_silent_recording_replaces_an_older_text(format: str, empty: str, tmp_path: Path) -> None:
     path = tmp_path / "notes"
     path.write_text("former")
