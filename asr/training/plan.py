@@ -247,8 +247,13 @@ def peak_gb(config: Config, fused: bool) -> float:
     return max(cost(config, rows, fused).peak_bytes for rows in shapes(config)) / 1e9
 
 
+def devices() -> list[str]:
+    """The GPUs, and "cpu" where Python can tell this machine's memory; on Windows it cannot."""
+    return [*GPUS, *(["cpu"] if hasattr(os, "sysconf") else [])]
+
+
 def room_gb(device: str) -> float:
-    """GB that training may use on a GPU of `GPUS`, or on this machine for "cpu"."""
+    """GB that training may use on a device of `devices`."""
     if device == "cpu":
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9 * (1 - CPU_FRAGMENTATION)
     return GPUS[device].memory_gb * 1.024**3 * (1 - FRAGMENTATION) - OVERHEAD_GB
@@ -267,12 +272,12 @@ def batch_that_fits(config: Config, room: float, fused: bool) -> Config | None:
 
 
 def dry_run(config: Config, name: str, device: str, console: Console) -> None:
-    """Prints the cost of training. device: a key of `GPUS`, "cpu" for this machine, or "" for all of them.
+    """Prints the cost of training. device: one of `devices`, or "" for all of them.
 
     Raises ConfigError, with a batch that fits, if it fits on none of them.
     """
-    if device not in ("", "cpu", *GPUS):
-        raise ConfigError(f"--on {device!r} is not a device: take one of {', '.join(GPUS)}, cpu")
+    if device not in ("", *devices()):
+        raise ConfigError(f"--on {device!r} is not a device of the table: take one of {', '.join(devices())}")
     hours, utterance_s = _data(config, console)
     rows = Rows(max(1, int(config.data.max_batch_s / utterance_s)), utterance_s)
     usual = cost(config, rows, fused=False)
@@ -310,7 +315,7 @@ def dry_run(config: Config, name: str, device: str, console: Console) -> None:
     )
     table = Table(*columns)
     refusals = []
-    for each in [device] if device else [*GPUS, "cpu"]:
+    for each in [device] if device else devices():
         peak, room = peak_gb(config, each != "cpu"), room_gb(each)
         fits = peak <= room
         if not fits:

@@ -102,3 +102,14 @@ def test_devices_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "tiny", "--dry-run", "--on", "h101"]) == 1
     error = capsys.readouterr().err
     assert "h101" in error and all(name in error for name in (*GPUS, "cpu"))
+
+
+def test_plan_without_sysconf_leaves_out_the_cpu(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delattr("os.sysconf")  # as on Windows
+    assert main(["train", "tiny", "--dry-run", *SMALL]) == 0
+    output = capsys.readouterr().out
+    assert all(name in output for name in GPUS) and "cpu" not in output
+    assert main(["train", "tiny", "--dry-run", "--on", "cpu", *SMALL]) == 1
+    assert "--on 'cpu' is not a device of the table: take one of l4, " in capsys.readouterr().err
