@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import re
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import openai
 import pytest
+import soxr
 from conftest import SAMPLE
 from support.commas import write_punctuation
 from support.server import RunningServer, serving
+from test_server_vosk import AT_16K, EOF, converse, pieces
+from test_server_wyoming import connected, transcribe, wyoming_port
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
-from wyoming.asr import Transcript
-from wyoming.audio import AudioChunk, AudioStart, AudioStop
-from wyoming.client import AsyncTcpClient
-
-BOUNDARY = "mimosa"
 
 
 @pytest.fixture(scope="module")
@@ -39,23 +37,6 @@ def is_formatted(text: str) -> bool:
     return "," in text
 
 
-def pieces(samples: np.ndarray) -> list[bytes]:
-    return [samples[begin : begin + 16000].tobytes() for begin in range(0, len(samples), 16000)]
-
-
-def vosk(server: RunningServer, samples: np.ndarray, **config: str) -> list[dict]:
-    async def talk() -> list[dict]:
-        async with connect(server.ws_url, max_size=None) as socket:
-            await socket.send(json.dumps({"config": {"sample_rate": 16000} | config}))
-            replies = []
-            for message in (*pieces(samples), '{"eof": 1}'):
-                await socket.send(message)
-                replies.append(json.loads(await asyncio.wait_for(socket.recv(), 30)))
-            return replies
-
-    return asyncio.run(talk())
-
-
 @pytest.mark.parametrize(
     ("config", "expected"),
     [({}, False), ({"text": "plain"}, False), ({"text": "formatted"}, True), ({"text": "default"}, True)],
@@ -63,33 +44,15 @@ def vosk(server: RunningServer, samples: np.ndarray, **config: str) -> list[dict
 def test_vosk_clients_get_plain_text_unless_they_ask(
     server: RunningServer, sample: np.ndarray, config: dict[str, str], expected: bool
 ) -> None:
-    final = vosk(server, sample, **config)[-1]
+    final = converse(server.ws_url, AT_16K, json.dumps({"config": config}), *pieces(sample, 32000), EOF)[-1]
     assert is_formatted(final["text"]) == expected
     assert expected or final["text"] == final["text"].lower()
     assert " ".join(word["word"] for word in final["result"]) == final["text"]
 
 
-def test_vosk_clients_get_an_error_for_other_text(server: RunningServer, sample: np.ndarray) -> None:
-    assert (
-        "text is 'pretty'; choose one of default, formatted, plain"
-        in vosk(server, sample[:0], text="pretty")[0]["error"]
-    )
-
-
-def post(server: RunningServer, **fields: str) -> tuple[int, dict]:
-    parts = [
-        f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
-        for name, value in fields.items()
-    ]
-    head = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n'
-    body = "".join(parts).encode() + head.encode() + SAMPLE.read_bytes() + f"\r\n--{BOUNDARY}--\r\n".encode()
-    headers = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
-    request = urllib.request.Request(f"{server.url}/v1/audio/transcriptions", body, headers)
-    try:
-        with urllib.request.urlopen(request, timeout=60) as response:
-            return response.status, json.load(response)
-    except urllib.error.HTTPError as error:
-        return error.code, json.load(error)
+def transcription(server: RunningServer, **fields: str) -> str:
+    client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="any", max_retries=0)
+    return client.audio.transcriptions.create(file=SAMPLE, model="any", extra_body=fields).text
 
 
 @pytest.mark.parametrize(
@@ -98,13 +61,12 @@ def post(server: RunningServer, **fields: str) -> tuple[int, dict]:
 def test_transcriptions_have_the_servers_text_by_default(
     server: RunningServer, fields: dict[str, str], expected: bool
 ) -> None:
-    status, answer = post(server, **fields)
-    assert status == 200 and is_formatted(answer["text"]) == expected
+    assert is_formatted(transcription(server, **fields)) == expected
 
 
 def test_a_text_that_is_none_is_refused(server: RunningServer) -> None:
-    status, answer = post(server, text="pretty")
-    assert status == 400 and "text is 'pretty'; choose one of formatted, plain" in answer["error"]["message"]
+    with pytest.raises(openai.BadRequestError, match="text is 'pretty'; choose one of formatted, plain"):
+        transcription(server, text="pretty")
 
     async def talk() -> None:
         async with connect(server.ws_url + "/v1/realtime?text=pretty"):
@@ -121,15 +83,11 @@ def test_a_text_that_is_none_is_refused(server: RunningServer) -> None:
 def test_realtime_clients_choose_in_the_address(
     server: RunningServer, sample: np.ndarray, query: str, expected: bool
 ) -> None:
-    import base64
-
-    import soxr
-
     audio = soxr.resample(np.concatenate([sample, np.zeros(32000, np.int16)]), 16000, 24000)
 
     async def talk() -> str:
         async with connect(server.ws_url + "/v1/realtime" + query, max_size=None) as socket:
-            for piece in pieces(audio.astype("<i2")):
+            for piece in pieces(audio, 32000):
                 data = base64.b64encode(piece).decode()
                 await socket.send(json.dumps({"type": "input_audio_buffer.append", "audio": data}))
             deltas = ""
@@ -145,22 +103,7 @@ def test_realtime_clients_choose_in_the_address(
 
 
 def wyoming(server: RunningServer, samples: np.ndarray) -> str:
-    found = re.search(r"tcp://127.0.0.1:(\d+) for Wyoming", "\n".join(server.log))
-    assert found
-    port = int(found[1])
-
-    async def talk() -> str:
-        async with AsyncTcpClient("127.0.0.1", port, connect_timeout=60, read_timeout=60) as client:
-            await client.write_event(AudioStart(16000, 2, 1).event())
-            for piece in pieces(samples):
-                await client.write_event(AudioChunk(16000, 2, 1, piece).event())
-            await client.write_event(AudioStop().event())
-            while event := await client.read_event():
-                if Transcript.is_type(event.type):
-                    return Transcript.from_event(event).text
-        raise AssertionError("no transcript came")
-
-    return asyncio.run(talk())
+    return connected(wyoming_port(server), lambda client: transcribe(client, samples))
 
 
 def test_wyoming_clients_get_plain_text(server: RunningServer, sample: np.ndarray) -> None:

@@ -228,6 +228,7 @@ def test_silence_has_no_text(server: RunningServer) -> None:
         ('{"config": {"sample_rate": NaN}}', "sample_rate is nan"),
         ('{"config": {"sample_rate": -1}}', "sample_rate is -1"),
         ('{"config": {"sample_rate": 1' + 5000 * "0" + "}}", "not JSON"),
+        ('{"config": {"text": "pretty"}}', "text is 'pretty'; choose one of default, formatted, plain"),
         ('{"config": {"words": "no"}}', "words is 'no'"),
         ('{"config": {"words": {"a": 1}}}', "words is an object"),
         ('{"config": {"max_alternatives": 1e18}}', "max_alternatives is 1e+18"),

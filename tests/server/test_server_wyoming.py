@@ -9,6 +9,7 @@ import socket
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -56,12 +57,12 @@ def recognizer() -> Recognizer:
     return Recognizer(bundled_model("int8"), search="beam", second_pass=False, lm=None)
 
 
-def connected(port: int, talk: Callable[[AsyncTcpClient], Awaitable[None]]) -> None:
-    async def run() -> None:
+def connected(port: int, talk: Callable[[AsyncTcpClient], Awaitable[Any]]) -> Any:
+    async def run() -> Any:
         async with AsyncTcpClient("127.0.0.1", port, connect_timeout=60, read_timeout=60) as client:
-            await talk(client)
+            return await talk(client)
 
-    asyncio.run(run())
+    return asyncio.run(run())
 
 
 async def send_audio(client: AsyncTcpClient, samples: np.ndarray, rate: int = 16000, channels: int = 1) -> None:
