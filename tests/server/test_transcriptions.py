@@ -20,7 +20,12 @@ import numpy as np
 import openai
 import pytest
 import soundfile
-from openai.types.audio import TranscriptionVerbose
+from openai.types.audio import (
+    Transcription,
+    TranscriptionTextDeltaEvent,
+    TranscriptionTextDoneEvent,
+    TranscriptionVerbose,
+)
 from support.raw_sockets import until
 from support.recognition import recognize
 from support.server import RunningServer, serving
@@ -144,6 +149,28 @@ def test_deltas_together_are_the_text(client: openai.OpenAI, recording: bytes, f
     assert done.type == "transcript.text.done"
     assert not any(event.logprobs for event in (*deltas, done))
     assert "".join(event.delta for event in deltas) == done.text == " ".join(final.text for final in finals)
+
+
+def test_logprobs_are_those_of_words(client: openai.OpenAI, recording: bytes, finals: list[Final]) -> None:
+    """For clients that request them; the concatenated tokens are the text."""
+    file = ("talk.wav", recording)
+    plain = client.audio.transcriptions.create(file=file, model="any")
+    answer = client.audio.transcriptions.create(file=file, model="any", include=["logprobs"])
+    assert plain.logprobs is None and answer.text == plain.text
+    assert "".join(token.token for token in answer.logprobs) == answer.text
+    assert b"".join(bytes(map(int, token.bytes)) for token in answer.logprobs).decode() == answer.text
+    expected = [math.log(word.confidence) for final in finals for word in final.words]
+    assert [token.logprob for token in answer.logprobs] == pytest.approx(expected, abs=1e-4)
+    Transcription.model_validate_json(answer.to_json(), strict=True)
+
+    *deltas, done = client.audio.transcriptions.create(file=file, model="any", include=["logprobs"], stream=True)
+    for delta in deltas:
+        assert "".join(token.token for token in delta.logprobs) == delta.delta
+        TranscriptionTextDeltaEvent.model_validate_json(delta.to_json(), strict=True)
+    tokens = [token.to_dict() for token in done.logprobs]
+    assert tokens == [token.to_dict() for delta in deltas for token in delta.logprobs]
+    assert tokens == [token.to_dict() for token in answer.logprobs]
+    TranscriptionTextDoneEvent.model_validate_json(done.to_json(), strict=True)
 
 
 def test_keywords_are_expected(client: openai.OpenAI, sample: np.ndarray) -> None:

@@ -1,4 +1,4 @@
-"""Uploads whose file cannot be stored or decoded, and readers of files that nobody needs anymore."""
+"""Uploads whose file cannot be stored or decoded or has no text, and readers of files that nobody needs anymore."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import asyncio
 import errno
 import io
 import itertools
+import json
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,9 +20,10 @@ from starlette.requests import Request
 
 from asr import Recognizer
 from asr.runtime.onnx_model import bundled_model
-from asr.streaming.server.protocols import uploads
+from asr.runtime.search import Word
+from asr.streaming import Final
+from asr.streaming.server.protocols import transcriptions, uploads
 from asr.streaming.server.protocols.common import ProtocolError
-from asr.streaming.server.protocols.transcriptions import _finals
 from asr.streaming.server.protocols.uploads import Upload, receive_form
 from asr.streaming.server.security.limits import Limits
 from asr.streaming.server.server import Server
@@ -65,13 +67,38 @@ def test_defect_of_a_decoder_ends_the_session(caplog: pytest.LogCaptureFixture) 
     async def run() -> None:
         recognizer = Recognizer(bundled_model("int8"), search="greedy", second_pass=False)
         async with Server(recognizer, num_threads=1) as server, server.open("test") as session:
-            finals = _finals(session, SimpleNamespace(next_block=next_block))  # type: ignore[arg-type]
+            finals = transcriptions._finals(session, SimpleNamespace(next_block=next_block))  # type: ignore[arg-type]
             with pytest.raises(ProtocolError, match="the reason is in the server's log") as raised:
                 await asyncio.wait_for(anext(finals), WAIT_S)
             assert raised.value.status == 500 and raised.value.to_dict()["type"] == "server_error"
 
     asyncio.run(run())
     assert "IndexError" in caplog.text
+
+
+def test_an_utterance_without_text_is_left_out() -> None:
+    """For example, utterances with only spoken commands."""
+
+    class Spoken:
+        """A session with this text."""
+
+        async def finish(self) -> None: ...
+
+        async def events(self) -> AsyncIterator[Final]:
+            for text in ("One", "", "\nTwo"):
+                yield Final(text, 0, 1, tuple(Word(word, 0, 1, 0.5) for word in text.split()))
+
+    class Empty:
+        """An upload that was read completely."""
+
+        async def next_block(self) -> None: ...
+
+    async def finals() -> list[Final]:
+        return [final async for final in transcriptions._finals(Spoken(), Empty())]  # type: ignore[arg-type]
+
+    options = transcriptions.Options("verbose_json", ("segment",), False, False, (), None, "en")
+    answer = json.loads(transcriptions._whole(asyncio.run(finals()), 1.0, options, []).body)
+    assert answer["text"] == "One\nTwo" and len(answer["segments"]) == 2
 
 
 def test_a_full_disk_is_status_507(monkeypatch: pytest.MonkeyPatch) -> None:
