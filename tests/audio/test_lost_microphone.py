@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support.x_server import wait_until
+from support import wait_until
 
 from asr.streaming.audio import microphone as module
 from asr.streaming.audio.microphone import Block, Microphone, MicrophoneError

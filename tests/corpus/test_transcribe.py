@@ -9,14 +9,13 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
+from support import wait_until
 from support.recognition import recognize
 from support.synth import write_audio
 
@@ -52,13 +51,6 @@ def recording(corpus: Path, name: str, speaker: str | None = None) -> Recording:
 
 def files(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def reader_of(pipe: Path) -> int:

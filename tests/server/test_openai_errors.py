@@ -10,7 +10,7 @@ import urllib.request
 from collections.abc import Iterator
 
 import pytest
-from support.raw_sockets import until
+from support import wait_until
 from support.server import RunningServer, serving
 
 from asr.streaming.server.app import OPENAI_PATHS
@@ -81,16 +81,16 @@ def test_formats_depend_on_ffmpeg(monkeypatch: pytest.MonkeyPatch, ffmpeg: str |
 def test_log_has_reasons_without_client_values(server: RunningServer) -> None:
     message = json.loads(upload(server, b"not audio, but long enough"))["error"]["message"]
     assert message.endswith(f"; send {transcriptions._readable_formats()}")
-    assert until(lambda: any(line.endswith(f" transcriptions: error: {message}") for line in server.log))
+    wait_until(lambda: any(line.endswith(f" transcriptions: error: {message}") for line in server.log))
     secret = "x" * 65
     assert secret[:60] in upload(server, b"", keywords=secret)
-    assert until(lambda: server.log[-1].endswith(" transcriptions: error: keywords has an unusable value"))
+    wait_until(lambda: server.log[-1].endswith(" transcriptions: error: keywords has an unusable value"))
     assert not any(secret[:9] in line for line in server.log)
 
 
 def test_log_has_reasons_of_streams(server: RunningServer) -> None:
     assert "the file is empty" in upload(server, b"", stream="true")
-    assert until(lambda: any(" transcriptions: error: the file is empty" in line for line in server.log))
+    wait_until(lambda: any(" transcriptions: error: the file is empty" in line for line in server.log))
 
 
 def test_log_omits_words_of_ffmpeg(caplog: pytest.LogCaptureFixture) -> None:

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 from starlette.datastructures import Headers
-from support.raw_sockets import HANDSHAKE, health, tcp, until
+from support import wait_until
+from support.raw_sockets import HANDSHAKE, health, tcp
 from support.server import RunningServer, serving
 
 from asr.streaming.server.cli import main
@@ -129,7 +130,7 @@ def test_who_is_refused_leaves_nothing_in_the_log(locked: RunningServer) -> None
         assert knock(locked, {"Host": f"localhost:{locked.port}", "Authorization": "Bearer wrong"}) == 401
     with tcp(locked.port, HANDSHAKE.replace(b"\r\n\r\n", b"\r\nAuthorization: Bearer correct horse\r\n\r\n")) as client:
         assert client.recv(12).endswith(b"101")
-    assert until(lambda: len(locked.log) > before)  # of the last client, which was accepted
+    wait_until(lambda: len(locked.log) > before)  # of the last client, which was accepted
     assert all("vosk: 0.0 s of audio" in line for line in locked.log[before:])
 
 

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import pytest
 import uvicorn
+from support import wait_until
 from support.raw_sockets import (
     BINARY,
     CONTINUATION,
@@ -67,13 +68,6 @@ def goes_on(server: RunningServer) -> Iterator[None]:
     """After each test the server still works and has no session."""
     yield
     wait_until(lambda: health(server)["status"] == "ok" and health(server)["sessions"] == 0)
-
-
-def wait_until(condition, timeout_s: float = 60.0) -> None:
-    end = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end, "this did not come true in time"
-        time.sleep(0.005)
 
 
 # ---- too much ----

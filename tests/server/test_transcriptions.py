@@ -26,7 +26,7 @@ from openai.types.audio import (
     TranscriptionTextDoneEvent,
     TranscriptionVerbose,
 )
-from support.raw_sockets import until
+from support import wait_until
 from support.recognition import recognize
 from support.server import RunningServer, serving
 
@@ -374,8 +374,9 @@ def test_a_client_gone_in_mid_upload_leaves_nothing(server: RunningServer) -> No
     assert files_without_name(server) == 0
     with send_head(server, len(body)) as connection:
         connection.sendall(body[:2_000_000])
-        assert until(lambda: files_without_name(server) == 1) and open_sessions(server) == 1
-    assert until(lambda: files_without_name(server) == 0 and open_sessions(server) == 0)
+        wait_until(lambda: files_without_name(server) == 1)
+        assert open_sessions(server) == 1
+    wait_until(lambda: files_without_name(server) == 0 and open_sessions(server) == 0)
 
 
 def test_client_that_stops_uploading_gets_an_error(server: RunningServer) -> None:
@@ -385,7 +386,7 @@ def test_client_that_stops_uploading_gets_an_error(server: RunningServer) -> Non
             piece = connection.recv(10000)
             assert piece, received
             received += piece
-    assert until(lambda: open_sessions(server) == 0)
+    wait_until(lambda: open_sessions(server) == 0)
 
 
 @pytest.mark.parametrize("stream", ["true", "false"])
@@ -403,17 +404,17 @@ def test_a_client_gone_in_mid_answer_leaves_nothing(
                 answer += connection.recv(10000)
         else:
             time.sleep(0.3)
-        assert until(lambda: open_sessions(server) == 1 and files_without_name(server) == 1)
-    assert until(lambda: files_without_name(server) == 0 and open_sessions(server) == 0, 12)
+        wait_until(lambda: open_sessions(server) == 1 and files_without_name(server) == 1)
+    wait_until(lambda: files_without_name(server) == 0 and open_sessions(server) == 0, 12)
 
 
 def test_no_more_uploads_than_sessions(server: RunningServer, client: openai.OpenAI) -> None:
     with send_head(server, 100), send_head(server, 100):
-        assert until(lambda: open_sessions(server) == 2)
+        wait_until(lambda: open_sessions(server) == 2)
         with pytest.raises(openai.InternalServerError, match="all 2 streams are taken") as refused:
             client.audio.transcriptions.create(file=("a", b"x"), model="any")
         assert refused.value.status_code == 503 and refused.value.response.headers["retry-after"] == "2"
-    assert until(lambda: open_sessions(server) == 0)
+    wait_until(lambda: open_sessions(server) == 0)
 
 
 def test_the_log_holds_no_text(
@@ -421,7 +422,7 @@ def test_the_log_holds_no_text(
 ) -> None:
     before = len(server.log)  # an error of another test has a word of the recording
     assert client.audio.transcriptions.create(file=("talk.wav", recording), model="whisper-1").text
-    assert until(lambda: any("transcriptions: 13." in line for line in server.log[before:]))
+    wait_until(lambda: any("transcriptions: 13." in line for line in server.log[before:]))
     words = {word for final in finals for word in final.text.split() if len(word) > 3}
     assert words and not any(word in line for line in server.log[before:] for word in words)
     assert not any("Traceback" in line for line in server.log)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import struct
-import time
 import urllib.request
-from collections.abc import Callable
 from contextlib import suppress
 
 from support.server import RunningServer
@@ -86,10 +84,3 @@ def leave(client: socket.socket, abruptly: bool) -> None:
 def health(server: RunningServer) -> dict[str, object]:
     with urllib.request.urlopen(f"{server.url}/healthz", timeout=30) as answer:
         return json.load(answer)
-
-
-def until(condition: Callable[[], bool], seconds: float = 60) -> bool:
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.02)
-    return condition()

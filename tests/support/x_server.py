@@ -5,17 +5,9 @@ from __future__ import annotations
 import ctypes
 import os
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 
-
-def wait_until(condition: Callable[[], object], seconds: float = 60.0) -> None:
-    """Waits until `condition` is true; fails if that takes too long."""
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come true"
-        time.sleep(0.002)
+from support import wait_until as wait_until
 
 
 class Window:

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
+from support import wait_until
 from support.virtual_microphone import VirtualMicrophone
-from support.x_server import XServer, wait_until
+from support.x_server import XServer
 
 from asr import Recognizer
 from asr.streaming import MicrophoneError
