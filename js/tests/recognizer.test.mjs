@@ -200,21 +200,12 @@ test("what is amiss is said where it was written", async () => {
 });
 
 test("a model that is cut short is refused, wherever it is cut", async () => {
-  for (let part = 0; part < 64; ++part) {
-    const cut = model.subarray(0, Math.floor((model.length * part) / 64));
+  for (let part = 0; part < 8; ++part) {
+    const cut = model.subarray(0, Math.floor((model.length * part) / 8));
     const isDamage = (error) => error instanceof ModelError && damaged.test(error.message);
     await assert.rejects(Recognizer.load({ model: cut }), isDamage);
   }
   await assert.rejects(Recognizer.load({ model: model.subarray(0, model.length - 1) }), ModelError);
-});
-
-test("a language model that is cut short is refused, wherever it is cut", async () => {
-  const core = await loadCore();
-  const lm = new Uint8Array(await readFile(LM));
-  for (let part = 0; part < 64; ++part) {
-    const cut = lm.subarray(0, Math.floor((lm.length * part) / 64));
-    assert.throws(() => new core.NgramLm(cut), /not a language model of asr-stream, or a damaged one/);
-  }
 });
 
 test("a model with damaged metadata is refused by the name of the key", async () => {

@@ -261,13 +261,6 @@ def test_a_stream_outlives_its_model(library: Any, tiny_onnx: Path, sample: np.n
     assert play(stream, [sample]) == play(Recognizer(tiny_onnx).stream(), [sample])
 
 
-def test_what_a_model_reports_of_itself(library: Any, tiny_onnx: Path, onnx: Any) -> None:
-    model = library.model(tiny_onnx)
-    assert model.property("dim") == str(onnx.metadata.dim)
-    assert model.property("tokens") == "\n".join(onnx.metadata.tokens)
-    assert model.property("nothing") is None
-
-
 def test_only_the_api_is_exported() -> None:
     listed = (ROOT / "csrc/api/symbols.txt").read_text().split()
     header = (ROOT / "csrc/include/asr_stream/asr_stream.h").read_text()
