@@ -48,15 +48,6 @@ def test_partial_changes_in_place_until_the_final(width: int) -> None:
     assert terminal.text == ["HELLO THERE YOU"]
 
 
-def test_only_the_partial_is_dimmed() -> None:
-    terminal = Terminal(80)
-    with Captions(terminal, 80) as captions:
-        captions.show(partial("SOFT"))
-        captions.show(final("FIRM"))
-    assert "\x1b[2mSOFT\x1b[0m" in terminal.raw
-    assert re.search(r"(?<!m)FIRM(?!\x1b\[0m)", terminal.raw)
-
-
 def test_line_break_in_a_partial_is_a_sign() -> None:
     """It is counted as part of a row."""
     words = tuple(Word(word, 0.0, 1.0, 1.0) for word in ("Dear", "all,\n\n", "thank", "you"))
@@ -69,20 +60,25 @@ def test_line_break_in_a_partial_is_a_sign() -> None:
 def test_what_is_stable_in_a_partial_is_firm() -> None:
     terminal = Terminal(20)
     with Captions(terminal, 20) as captions:
+        captions.show(partial("SOFT"))
         captions.show(partial("HERE IT STANDS", 2))
         assert "HERE IT \x1b[2mSTANDS\x1b[0m" in terminal.raw
         captions.show(partial("WORDS THAT FILL THE ROW AND MORE", 5))
         assert "WORDS THAT FILL THE\nROW \x1b[2mAND MORE\x1b[0m" in terminal.raw
         captions.show(partial("ALL FIRM", 2))
-    assert terminal.raw.count("\x1b[2m") == 2
+        captions.show(final("FINAL"))
+    assert terminal.raw.count("\x1b[2m") == 3 and "\x1b[2mSOFT\x1b[0m" in terminal.raw
+    assert re.search(r"(?<!m)FINAL(?!\x1b\[0m)", terminal.raw)
 
 
 def test_no_color_means_no_attributes_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     terminal = Terminal(80)
     with Captions(terminal, 80) as captions:
+        captions.status(Text("-20 dB", "green"))
         captions.show(partial("SOFT"))
         captions.warn("trouble")
+        assert terminal.text == ["trouble", "SOFT", "-20 dB"]
         captions.show(final("FIRM"))
     assert not re.search(r"\x1b\[[0-9;]*m", terminal.raw)
     assert terminal.text == ["trouble", "FIRM"]
@@ -110,16 +106,6 @@ def test_long_partial_is_wrapped_and_shows_its_end(
             before = rows
         captions.show(final(LONG))
     assert " ".join(terminal.text) == LONG and len(terminal.text) > 1
-
-
-def test_each_source_has_rows_of_its_own() -> None:
-    terminal = Terminal(20)
-    with Captions(terminal, 20) as captions:
-        captions.show(partial("A QUESTION THAT IS LONG"), "me")
-        captions.show(partial("YES"), "others")
-        assert terminal.text == ["me: A QUESTION THAT", "    IS LONG", "others: YES"]
-        captions.show(final("A QUESTION"), "me")
-        assert terminal.text == ["me: A QUESTION", "others: YES"]
 
 
 def test_wraps_overlong_words_and_wide_characters() -> None:
@@ -187,15 +173,6 @@ def test_status_is_below_the_partial_until_the_end() -> None:
         captions.show(partial("NEXT"))
         assert terminal.text[-1] == "NEXT"
     assert terminal.text[-1] == "X" * 79
-
-
-def test_no_color_is_also_for_the_status(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    terminal = Terminal(80)
-    with Captions(terminal, 80) as captions:
-        captions.status(Text("-20 dB", "green"))
-        assert terminal.text == ["-20 dB"]
-    assert not re.search(r"\x1b\[[0-9;]*m", terminal.raw)
 
 
 @pytest.mark.parametrize("last", [partial("NEXT"), final("NEXT"), None])
