@@ -111,13 +111,11 @@ def test_lists_come_from_files(tmp_path: Path, capsys: pytest.CaptureFixture[str
         ({"hotwords": ["Ann = , ben"]}, "hotword line 'Ann = , ben' has an empty place; write it as Nguyen = win"),
         ({"hotwords": [f"Ann = {', '.join(['b'] * 17)}"]}, "has 17 aliases; it may have 16"),
         ({"hotwords": ["AC:DC"]}, r"hotword line 'AC:DC': the boost .* must be a number in \(0, 20\]"),
-        ({"hotwords": ["Ada"], "hotword_boost": 0.0}, r"hotword_boost is 0; it must be in \(0, 20\]"),
         ({"hotwords": ["Ada"], "search": "greedy"}, "search greedy takes no language model and no hotwords"),
         ({"hotwords": ["Ada"], "phrases": ["stop"]}, "give one of the two"),
         ({"phrases": []}, "the list of phrases has no phrase; give one or more, or no list"),
         ({"phrases": ["[unk]", " "]}, "has no phrase"),
         ({"phrases": ["go", "room 5"]}, "phrase '5' cannot be written by this model: it has no '5'; write it as"),
-        ({"phrases": ["go"], "unknown_cost": 0.0}, r"unknown_cost is 0; it must be in \(0, 100\]"),
         ({"phrases": ["go"], "search": "greedy"}, "search greedy takes no language model, hotwords or phrases"),
     ],
 )

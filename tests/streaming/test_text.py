@@ -90,8 +90,6 @@ def test_gap_has_no_raw_words() -> None:
 
 
 def test_bad_values(onnx: OnnxModel, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="text is 'pretty'; it must be one of formatted, plain"):
-        Recognizer(onnx, text="pretty")
     with pytest.raises(ValueError, match="mask: there is no file"):
         Recognizer(onnx, mask=tmp_path / "none.txt")
     with pytest.raises(ValueError, match=r"punctuation: .* cannot be read"):
