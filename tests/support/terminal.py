@@ -1,9 +1,13 @@
-"""A terminal for tests: shows the output as a person would see it."""
+"""For tests of the command: a terminal that shows the output as a person would see it, and a microphone."""
 
 from __future__ import annotations
 
 import io
 import re
+
+import numpy as np
+
+from asr.streaming.audio.microphone import Block
 
 
 class Terminal(io.StringIO):
@@ -70,3 +74,18 @@ class Terminal(io.StringIO):
     @property
     def text(self) -> list[str]:
         return [line.rstrip() for line in self.lines if line.strip()]
+
+
+class Recording:
+    """A fake microphone with blocks of 0.1 s. The last `num_left` are in its ring buffer when it is closed."""
+
+    def __init__(self, samples: np.ndarray, num_left: int = 0, late_s: float = 0.0) -> None:
+        self.first_sample_ns = 5_000_000_000 + round(late_s * 1e9)
+        self._blocks = [Block(block, 16000) for block in np.split(samples, range(1600, len(samples), 1600))]
+        self._num_left = num_left
+
+    def read(self, timeout_s: float = 0.1) -> Block | None:
+        return self._blocks.pop(0) if len(self._blocks) > self._num_left else None
+
+    def close(self) -> None:
+        self._blocks, self._num_left = self._blocks[: self._num_left], 0

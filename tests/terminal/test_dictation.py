@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 import soundfile
 from support import wait_until
+from support.terminal import Recording
 from support.virtual_microphone import VirtualMicrophone
 from support.x_server import XServer
 
 from asr import Recognizer
 from asr.streaming import MicrophoneError
-from asr.streaming.audio.microphone import Block
 from asr.streaming.terminal.dictation import Dictation
 from asr.streaming.terminal.live import Source
 from asr.streaming.terminal.output import Output
@@ -70,19 +70,6 @@ def test_types_into_focus_and_closes_microphone_in_pauses(
         assert display.num_keys_pressed == 0
 
 
-class Recording:
-    """A fake microphone: returns its blocks, then nothing."""
-
-    def __init__(self, samples: np.ndarray) -> None:
-        self.blocks = [Block(block, 16000) for block in np.split(samples, range(1600, len(samples), 1600))]
-
-    def read(self, timeout_s: float = 0.1) -> Block | None:
-        return self.blocks.pop(0) if self.blocks else None
-
-    def close(self) -> None:
-        self.blocks = self.blocks[:5]  # blocks that are still in the ring buffer
-
-
 @pytest.fixture
 def switch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
@@ -105,7 +92,7 @@ def test_captions_go_on_if_typing_or_microphone_fails(conversation: np.ndarray, 
         return found
 
     with Output("json", str(tmp_path / "events")) as output:
-        source = Source(Recording(conversation[:80000]), recognizer.stream())  # type: ignore[arg-type]
+        source = Source(Recording(conversation[:80000], num_left=5), recognizer.stream())  # type: ignore[arg-type]
         dictation = Dictation(source, open_microphone, switch, typing, output, with_stats=False)
         for _ in range(40):
             dictation.step()

@@ -13,11 +13,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from rich.text import Text
-from support.terminal import Terminal
+from support.terminal import Recording, Terminal
 
 from asr import Recognizer
 from asr.streaming.audio import audio_file
-from asr.streaming.audio.microphone import Block
 from asr.streaming.events import Final, Partial
 from asr.streaming.terminal import cli, status
 from asr.streaming.terminal.arguments import new_parser, parse
@@ -208,20 +207,6 @@ def test_sample_is_real_time_only_in_a_terminal(
 
 
 # ---- from a microphone to the terminal ----
-
-
-class Recording:
-    """A fake microphone: returns blocks of 0.1 s, and after `close` the rest of the ring buffer."""
-
-    def __init__(self, samples: np.ndarray, num_left: int) -> None:
-        blocks = [Block(block, 16000) for block in np.split(samples, range(1600, len(samples), 1600))]
-        self.blocks, self.rest = blocks[:-num_left], blocks[-num_left:]
-
-    def read(self, timeout_s: float = 0.1) -> Block | None:
-        return self.blocks.pop(0) if self.blocks else None
-
-    def close(self) -> None:
-        self.blocks, self.rest = self.rest, []
 
 
 def test_live_captions_with_level_clock_and_costs(

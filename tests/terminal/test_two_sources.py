@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.terminal import Terminal
+from support.terminal import Recording, Terminal
 
 from asr import Recognizer
 from asr.runtime.search import Word
-from asr.streaming.audio.microphone import Block
 from asr.streaming.events import Event, Final, Gap, Partial
 from asr.streaming.terminal.captions import Captions
 from asr.streaming.terminal.live import Live, Source
@@ -19,27 +18,13 @@ from asr.streaming.terminal.output import Output
 from asr.streaming.terminal.subtitles import Subtitles
 
 
-class Recording:
-    """A fake microphone whose first sample arrives `late_s` after the start."""
-
-    def __init__(self, samples: np.ndarray, late_s: float) -> None:
-        self.first_sample_ns = 5_000_000_000 + round(late_s * 1e9)
-        self._blocks = [Block(block, 16000) for block in np.split(samples, range(1600, len(samples), 1600))]
-
-    def read(self, timeout_s: float) -> Block | None:
-        return self._blocks.pop(0) if self._blocks else None
-
-    def close(self) -> None:
-        pass
-
-
 def test_times_of_both_count_from_the_same_moment(sample: np.ndarray, tmp_path: Path) -> None:
     recognizer = Recognizer()
     samples = np.concatenate([sample[:48000], np.zeros(16000, np.int16)]).astype(np.float32) / 32768
     with Output("json", str(tmp_path / "events")) as output:
         sources = [
-            Source(Recording(samples, 0.1), recognizer.stream(), "me"),  # type: ignore[arg-type]
-            Source(Recording(samples, 1.6), recognizer.stream(), "others"),  # type: ignore[arg-type]
+            Source(Recording(samples, late_s=0.1), recognizer.stream(), "me"),  # type: ignore[arg-type]
+            Source(Recording(samples, late_s=1.6), recognizer.stream(), "others"),  # type: ignore[arg-type]
         ]
         live = Live(sources, output, with_stats=False, begun_ns=5_000_000_000)
         live.step()
