@@ -133,28 +133,3 @@ def test_whoever_asks_for_nothing_gets_text_alone(server: RunningServer, audio: 
     assert first["transcript"] == second["transcript"] != ""
     for event in (first, second):
         assert set(event) == {"event_id", "type", "item_id", "content_index", "transcript", "usage"}
-
-
-@pytest.mark.parametrize(
-    ("session", "message"),
-    [
-        ({"include": ["everything"]}, f"session.include has 'everything'; it must be a list of '{LOGPROBS}'"),
-        ({"include": LOGPROBS}, "it must be a list of"),
-        ({"include": [{}]}, "session.include has an object"),
-        (
-            {"audio": {"input": {"transcription": {"timestamp_granularities": ["segment"]}}}},
-            "session.audio.input.transcription.timestamp_granularities has 'segment'; it must be a list of 'word'",
-        ),
-        (
-            {"audio": {"input": {"transcription": {"max_alternatives": 21}}}},
-            "session.audio.input.transcription.max_alternatives is 21; it must be a whole number in [0, 20]",
-        ),
-        ({"audio": {"input": {"transcription": {"max_alternatives": "two"}}}}, "max_alternatives is 'two'"),
-    ],
-)
-def test_what_cannot_be_included_is_an_error(server: RunningServer, session: dict[str, Any], message: str) -> None:
-    async def dialogue(connection: Any) -> dict[str, Any]:
-        return await updated(connection, session)
-
-    reply = talk(server, dialogue)
-    assert reply["type"] == "error" and message in reply["error"]["message"]

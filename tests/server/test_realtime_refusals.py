@@ -64,13 +64,19 @@ def test_a_refused_update_changes_nothing(server: RunningServer) -> None:
 APPEND = "input_audio_buffer.append"
 
 
+def session(**fields: Any) -> dict[str, Any]:
+    return {"type": "session.update", "session": fields}
+
+
 def update(**audio_input: Any) -> dict[str, Any]:
-    return {"type": "session.update", "session": {"type": "transcription", "audio": {"input": audio_input}}}
+    return session(type="transcription", audio={"input": audio_input})
 
 
 def vad(**fields: Any) -> dict[str, Any]:
     return update(turn_detection={"type": "server_vad"} | fields)
 
+
+LOGPROBS, DETAILS = "item.input_audio_transcription.logprobs", "session.audio.input.transcription"
 
 HOSTILE: list[tuple[Any, str | None, str]] = [
     ("{", None, "this is not JSON"),
@@ -90,32 +96,24 @@ HOSTILE: list[tuple[Any, str | None, str]] = [
     ({"type": APPEND, "audio": "AAAA"}, "audio", "16 bits"),
     ({"type": "input_audio_buffer.commit"}, None, r"0\.000 s of audio to commit; at least 0\.1 s are needed"),
     ({"type": "session.update"}, "session", "session is None; it must be an object"),
-    ({"type": "session.update", "session": {"type": "realtime"}}, "session.type", "it must be 'transcription'"),
-    ({"type": "session.update", "session": {"audio": 5}}, "session.audio", "session.audio is 5; it must be an object"),
+    (session(type="realtime"), "session.type", "it must be 'transcription'"),
+    (session(audio=5), "session.audio", "session.audio is 5; it must be an object"),
     (update(format={"type": "audio/pcmu"}), "session.audio.input.format", "type 'audio/pcm', rate 24000"),
     (update(format={"type": "audio/pcm", "rate": 16000}), "session.audio.input.format", "rate 24000"),
-    (update(transcription={"language": "fr"}), "session.audio.input.transcription.language", "recognizes 'en' only"),
-    (
-        update(transcription={"languages": ["fr"]}),
-        "session.audio.input.transcription.languages",
-        "recognizes 'en' only",
-    ),
-    (update(transcription={"languages": "en"}), "session.audio.input.transcription.languages", "a list of strings"),
-    (update(transcription={"prompt": {}}), "session.audio.input.transcription.prompt", "must be a string"),
-    (update(transcription={"keywords": "WALKED"}), "session.audio.input.transcription.keywords", "a list of strings"),
-    (update(transcription={"keywords": [[]]}), "session.audio.input.transcription.keywords", "at most 500 strings"),
-    (
-        update(transcription={"keywords": ["x" * 65]}),
-        "session.audio.input.transcription.keywords",
-        "a keyword has at most 64 letters",
-    ),
+    (update(transcription={"language": "fr"}), f"{DETAILS}.language", "recognizes 'en' only"),
+    (update(transcription={"languages": ["fr"]}), f"{DETAILS}.languages", "recognizes 'en' only"),
+    (update(transcription={"languages": "en"}), f"{DETAILS}.languages", "a list of strings"),
+    (update(transcription={"prompt": {}}), f"{DETAILS}.prompt", "must be a string"),
+    (update(transcription={"keywords": "WALKED"}), f"{DETAILS}.keywords", "a list of strings"),
+    (update(transcription={"keywords": [[]]}), f"{DETAILS}.keywords", "at most 500 strings"),
+    (update(transcription={"keywords": ["x" * 65]}), f"{DETAILS}.keywords", "a keyword has at most 64 letters"),
     (
         update(transcription={"keywords": 126 * ["x" * 64]}),
-        "session.audio.input.transcription.keywords",
+        f"{DETAILS}.keywords",
         "have 8064 letters; all keywords together have at most 8000",
     ),
     (json.dumps(update(transcription={"keywords": ["\ud800"]})), None, "a string has a lone surrogate"),
-    (update(transcription={"delay": "none"}), "session.audio.input.transcription.delay", "one of minimal, low, medium"),
+    (update(transcription={"delay": "none"}), f"{DETAILS}.delay", "one of minimal, low, medium"),
     (
         update(turn_detection="server_vad"),
         "session.audio.input.turn_detection",
@@ -134,6 +132,16 @@ HOSTILE: list[tuple[Any, str | None, str]] = [
     (vad(silence_duration_ms=True), "session.audio.input.turn_detection.silence_duration_ms", "is True; it must be a"),
     (vad(silence_duration_ms="350"), "session.audio.input.turn_detection.silence_duration_ms", "is '350'; it must"),
     (vad(silence_duration_ms=math.nan), "session.audio.input.turn_detection.silence_duration_ms", "is nan; it must"),
+    (session(include=["everything"]), "session.include", f"has 'everything'; it must be a list of '{LOGPROBS}'"),
+    (session(include=LOGPROBS), "session.include", "it must be a list of"),
+    (session(include=[{}]), "session.include", "session.include has an object"),
+    (
+        update(transcription={"timestamp_granularities": ["segment"]}),
+        f"{DETAILS}.timestamp_granularities",
+        "has 'segment'; it must be a list of 'word'",
+    ),
+    (update(transcription={"max_alternatives": 21}), None, r"is 21; it must be a whole number in \[0, 20\]"),
+    (update(transcription={"max_alternatives": "two"}), None, "max_alternatives is 'two'"),
     (
         {"type": "transcription_session.update", "session": {"input_audio_format": "g711_ulaw"}},
         "session.input_audio_format",
@@ -153,7 +161,10 @@ def test_error_is_reported_and_the_session_continues(server: RunningServer, audi
             assert re.search(pattern, event.error.message) and len(event.error.message) < 300, event.error.message
         await append(connection, audio[:48000])
         await connection.input_audio_buffer.commit()
-        return transcripts(await until_completed(connection, 1))
+        events = await until_completed(connection, 1)
+        await connection.input_audio_buffer.commit()  # without audio
+        assert (await connection.recv()).error.code == "input_audio_buffer_commit_empty"
+        return transcripts(events)
 
     (transcript,) = talk(server, dialogue)
     assert transcript
