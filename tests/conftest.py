@@ -215,6 +215,15 @@ def conversation() -> np.ndarray:
 
 
 @pytest.fixture(scope="session")
+def audio(conversation: np.ndarray) -> np.ndarray:
+    """For the Realtime protocol: `conversation` and 2 s of silence, (num_samples,) int16, 24 kHz."""
+    import soxr
+
+    samples = soxr.resample(np.concatenate([conversation, np.zeros(32000, np.float32)]), 16000, 24000)
+    return np.clip(32768 * samples, -32768, 32767).astype(np.int16)
+
+
+@pytest.fixture(scope="session")
 def virtual_microphone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VirtualMicrophone]:
     """A private sound server: what it plays is the default microphone of programs started with its `env`."""
     with VirtualMicrophone(tmp_path_factory.mktemp("sound")) as microphone:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import soxr
 import websockets
 from openai.types.realtime import RealtimeServerEvent
 from support.realtime import (
@@ -43,13 +42,6 @@ def server() -> Iterator[RunningServer]:
 def recognizer() -> Recognizer:
     """The server's recognizer."""
     return Recognizer(bundled_model("int8"), search="greedy", second_pass=False)
-
-
-@pytest.fixture(scope="module")
-def audio(conversation: np.ndarray) -> np.ndarray:
-    """(num_samples,) int16, 24 kHz, with silence at the end."""
-    samples = soxr.resample(np.concatenate([conversation, np.zeros(32000, np.float32)]), 16000, 24000)
-    return np.clip(32768 * samples, -32768, 32767).astype(np.int16)
 
 
 def texts(recognizer: Recognizer, audio: np.ndarray) -> list[str]:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import soxr
 from openai.types.realtime import (
     ConversationItemInputAudioTranscriptionCompletedEvent,
     ConversationItemInputAudioTranscriptionDeltaEvent,
@@ -34,13 +33,6 @@ LOGPROBS = "item.input_audio_transcription.logprobs"
 def server() -> Iterator[RunningServer]:
     with serving("--search", "beam", "--lm", "none", token=TOKEN) as server:
         yield server
-
-
-@pytest.fixture(scope="module")
-def audio(conversation: np.ndarray) -> np.ndarray:
-    """(num_samples,) int16, 24 kHz, with silence at the end."""
-    samples = soxr.resample(np.concatenate([conversation, np.zeros(32000, np.float32)]), 16000, 24000)
-    return np.clip(32768 * samples, -32768, 32767).astype(np.int16)
 
 
 @pytest.fixture(scope="module")

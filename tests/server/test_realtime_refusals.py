@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import soxr
 import websockets
 from support.realtime import (
     TOKEN,
@@ -30,12 +29,6 @@ from support.server import RunningServer
 @pytest.fixture(scope="module")
 def server() -> Iterator[RunningServer]:
     yield from realtime_server()
-
-
-@pytest.fixture(scope="module")
-def audio(conversation: np.ndarray) -> np.ndarray:
-    """(num_samples,) int16, 24 kHz."""
-    return np.clip(32768 * soxr.resample(conversation, 16000, 24000), -32768, 32767).astype(np.int16)
 
 
 def test_a_refused_update_changes_nothing(server: RunningServer) -> None:
