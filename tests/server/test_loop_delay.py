@@ -23,6 +23,7 @@ import uvicorn
 from conftest import SAMPLE
 from support.raw_sockets import tcp
 from test_server_wyoming import event
+from test_transcriptions import BOUNDARY, form
 from websockets.sync.client import connect
 
 from asr import Recognizer
@@ -184,15 +185,9 @@ def test_wyoming(served: Served) -> None:
 
 
 def test_transcriptions(served: Served) -> None:
-    boundary = "mimosa"
     fields = [("response_format", "verbose_json"), ("timestamp_granularities[]", "word")]
-    parts = [
-        f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n'
-        for name, value in [*fields, *(("keywords[]", word) for word in keywords()[:60])]
-    ]
-    parts.append(f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n')
-    body = "".join(parts).encode() + SAMPLE.read_bytes() + f"\r\n--{boundary}--\r\n".encode()
-    headers = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
+    body = form(*fields, *(("keywords[]", word) for word in keywords()[:60]), file=SAMPLE.read_bytes())
+    headers = {"Content-Type": f"multipart/form-data; boundary={BOUNDARY}"}
     request = urllib.request.Request(f"http://127.0.0.1:{served.port}/v1/audio/transcriptions", body, headers)
 
     def talk() -> None:

@@ -12,12 +12,11 @@ from collections.abc import Iterator
 import pytest
 from support import wait_until
 from support.server import RunningServer, serving
+from test_transcriptions import BOUNDARY, form
 
 from asr.streaming.server.app import OPENAI_PATHS
 from asr.streaming.server.protocols import realtime, transcriptions
 from asr.streaming.server.protocols.common import ProtocolError
-
-BOUNDARY = "mimosa"
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +38,7 @@ def send(server: RunningServer, method: str, path: str, body: bytes = b"") -> tu
 
 def upload(server: RunningServer, file: bytes, **fields: str) -> str:
     """Body of the response to an upload."""
-    parts = [f'name="{name}"\r\n\r\n{value}'.encode() for name, value in fields.items()]
-    parts.append(b'name="file"; filename="a"\r\n\r\n' + file)
-    head = f"--{BOUNDARY}\r\nContent-Disposition: form-data; ".encode()
-    body = b"".join(head + part + b"\r\n" for part in parts) + f"--{BOUNDARY}--\r\n".encode()
-    return send(server, "POST", "/v1/audio/transcriptions", body)[1]
+    return send(server, "POST", "/v1/audio/transcriptions", form(*fields.items(), file=file))[1]
 
 
 @pytest.mark.parametrize(
