@@ -252,7 +252,7 @@ def test_finals_are_sent_before_the_server_ends(recognizer: Recognizer, audio: n
             await append(connection, audio[:72000])
             await (await connection._connection.ping())  # the server has read the audio
             await connection.recv()  # of the transcript
-            server.process.send_signal(signal.SIGTERM)
+            server.process.send_signal(signal.SIGHUP)  # as of a closed terminal
             events = await until_completed(connection, 1)
             with pytest.raises(websockets.ConnectionClosed) as closed:
                 await connection.recv()

@@ -9,8 +9,6 @@ import random
 import re
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 import urllib.request
@@ -42,6 +40,7 @@ from test_server_wyoming import event, wyoming_port
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+from asr.streaming.server.cli import main
 from asr.streaming.server.security.connections import limited_protocols
 from asr.streaming.server.security.descriptors import OpenConnections
 from asr.streaming.server.security.limits import Limits
@@ -324,13 +323,11 @@ def test_odd_frames(server: RunningServer, data: bytes, code: int) -> None:
         assert close_code(rest(client)) == code
 
 
-def test_second_start_reports_the_port_as_taken(server: RunningServer) -> None:
+def test_second_start_reports_the_port_as_taken(server: RunningServer, capsys: pytest.CaptureFixture[str]) -> None:
     for option, port in (("--port", server.port), ("--wyoming-port", wyoming_port(server))):
-        command = [sys.executable, "-m", "asr.streaming.terminal.cli", "serve", "--port", "0", option, str(port)]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=120)
-        assert result.returncode == 1
+        assert main(["--port", "0", option, str(port)]) == 1
         complaint = f"cannot listen on 127.0.0.1 port {port}: Address already in use; choose another with {option}"
-        assert complaint in result.stderr
+        assert complaint in capsys.readouterr().err
 
 
 def test_clients_leaving_before_replies_are_not_logged(sample: np.ndarray) -> None:
@@ -346,17 +343,6 @@ def test_clients_leaving_before_replies_are_not_logged(sample: np.ndarray) -> No
 
 
 # ---- the end ----
-
-
-def test_a_closed_terminal_has_the_finals_sent(sample: np.ndarray) -> None:
-    with serving() as server, connect(f"{server.ws_url}/vosk") as client:
-        client.send(AT_16K)
-        client.send(sample[:32000].tobytes())
-        partial = json.loads(client.recv(60))["partial"]
-        server.process.send_signal(signal.SIGHUP)
-        final = json.loads(client.recv(60))["text"]
-        assert partial and final.startswith(partial.split()[0])
-        assert server.process.wait(60) == 0
 
 
 def test_sigterm_sends_every_final(sample: np.ndarray) -> None:
