@@ -267,10 +267,7 @@ FORMAT = {"rate": 16000, "width": 2, "channels": 1}
     ("data", "complaint"),
     [
         (b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", "not JSON"),
-        (b"\xff\xfe\x00\n", "not JSON"),
-        (b"[" * 60000 + b"\n", "nested too deeply"),
         (b"x" * 70000, "more than 65536 bytes"),
-        (b"[]\n", "a list is not an object"),
         (b"{}\n", "type is None"),
         (b'{"type": 5}\n', "type is 5"),
         (b'{"type": "ping", "data": [1]}\n', "data is a list"),
