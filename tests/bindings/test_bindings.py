@@ -13,21 +13,15 @@ import numpy as np
 import pytest
 import soundfile
 from support.benchmark_module import load_benchmark
-from support.c_build import ROOT, run
+from support.c_build import MODELS, ROOT, run
 
 from asr import Recognizer
-from asr.lm.packed import BUNDLED
-from asr.runtime.neural_lm import bundled_neural_lm
-from asr.runtime.onnx_model import bundled_model
 from asr.runtime.search import Word
-from asr.runtime.shown_text import bundled_punctuation
 from asr.streaming.events import Event, Final, Partial
 from asr.streaming.terminal.cli import SAMPLE
 
 FOLDER, HERE = ROOT / "bindings", Path(__file__).parent
 JNA = Path("/usr/share/java/jna.jar")  # from Debian's package libjna-java
-MODELS = [str(bundled_model()), str(BUNDLED), str(bundled_punctuation()), str(bundled_neural_lm())]
-FLAGS = re.DOTALL | re.MULTILINE
 LANGUAGES = ("rust", "go", "java")
 
 
@@ -142,7 +136,7 @@ def test_every_event_is_pythons(
     for clip, samples in enumerate(clips):
         (tmp_path / str(clip)).write_bytes(samples.tobytes())
     files = [str(tmp_path / str(clip)) for clip in range(len(clips))]
-    output = run(*programs.dump, *MODELS, *files, env=programs.environment).splitlines()
+    output = run(*programs.dump, *map(str, MODELS), *files, env=programs.environment).splitlines()
     events = [line for line in output if re.match(r"\d+\t", line)]
     assert events == expected
     assert {line.split("\t")[1] for line in expected} >= {"partial", "final", "gap"}
@@ -198,7 +192,7 @@ def test_a_library_of_another_layout_is_refused(
         environment["LD_PRELOAD"] = str(fake)
     nothing = tmp_path / "nothing.onnx"
     nothing.write_bytes(b"not a model")
-    done = subprocess.run([*command, str(nothing), *MODELS[1:]], capture_output=True, text=True, env=environment)
+    done = subprocess.run([*command, nothing, *MODELS[1:]], capture_output=True, text=True, env=environment)
     assert done.returncode != 0
     words = name.split(".")[0], "in the loaded libasr_stream" if programs.language != "java" else "loaded libasr_stream"
     for part in words if programs.language in is_refused else ("the model",):
@@ -241,7 +235,7 @@ def _lines_of_code(language: str) -> int:
     files = {"rust": ("rust/src/lib.rs", "rust/src/convert.rs"), "go": ("go/*.go",), "java": ("java/src/**/*.java",)}
     paths = [path for pattern in files[language] for path in FOLDER.glob(pattern)]
     ignored = r"/\*.*?\*/|//[^\n]*|^import \(.*?^\)|^(import|use|pub use) [^\n]*|^#\[[^\n]*"  # and blank lines
-    text = re.sub(ignored, "", "".join(path.read_text() for path in paths), flags=FLAGS)
+    text = re.sub(ignored, "", "".join(path.read_text() for path in paths), flags=re.DOTALL | re.MULTILINE)
     return sum(bool(line.strip()) for line in text.splitlines())
 
 

@@ -13,13 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.benchmark_module import load_benchmark
-from support.c_build import ROOT, lock, run
+from support.c_build import MODELS, ROOT, lock, run
 
 from asr import Recognizer
-from asr.lm.packed import BUNDLED
-from asr.runtime.neural_lm import bundled_neural_lm
-from asr.runtime.onnx_model import bundled_model
-from asr.runtime.shown_text import bundled_punctuation
 
 PAGE = (ROOT / "docs" / "guides" / "embed.md").read_text()
 JNA = "/usr/share/java/jna.jar"
@@ -107,8 +103,7 @@ def test_the_program_captions_a_pipe(
     builder = Builder(tmp_path, prefix)
     build: Callable[[], list[str]] = getattr(builder, language)
     command = build()
-    for path in (bundled_model(), BUNDLED, bundled_punctuation(), bundled_neural_lm()):
-        assert path is not None
+    for path in MODELS:
         (tmp_path / path.name).symlink_to(path)
     audio = sample.tobytes() + b"\0" * (language == "js")  # a pipe gives Node any number of bytes
     done = subprocess.run(command, input=audio, capture_output=True, env=builder.environment, cwd=tmp_path)

@@ -13,18 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.benchmark_module import load_benchmark
-from support.c_build import ROOT, build, cmake, run
+from support.c_build import MODELS, ROOT, build, cmake, run
 from support.synth import write_audio
 
 from asr.lm.packed import BUNDLED
-from asr.runtime.neural_lm import bundled_neural_lm
 from asr.runtime.onnx_model import bundled_model
-from asr.runtime.shown_text import bundled_punctuation
 from asr.streaming.terminal.cli import SAMPLE
 
-PUNCTUATION, NEURAL_LM = bundled_punctuation(), bundled_neural_lm()
-assert PUNCTUATION is not None and NEURAL_LM is not None
-LIVE = [*map(str, (bundled_model(), "-", BUNDLED, PUNCTUATION, NEURAL_LM))]
+LIVE = [str(MODELS[0]), "-", *map(str, MODELS[1:])]
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +36,7 @@ def test_cmake_projects_use_it(how: str, prefix: Path, captions: str, environmen
     consumer, folder = ROOT / "tests" / "capi" / "consumer", ROOT / "build" / f"consumer-{how}"
     shutil.rmtree(folder, ignore_errors=True)
     share = prefix / "share" / "asr_stream"
-    files = (bundled_model(), SAMPLE, BUNDLED, PUNCTUATION, NEURAL_LM)
+    files = (MODELS[0], SAMPLE, *MODELS[1:])
     arguments = [str(share / path.name) for path in files]
     where = [f"-DHOW={how}", f"-DSOURCE={ROOT}", f"-DCMAKE_PREFIX_PATH={prefix}"]
     where += ["-G", "Ninja", f"-DCMAKE_CXX_COMPILER_LAUNCHER={consumer}/launcher.sh"]

@@ -14,13 +14,10 @@ import numpy as np
 import onnx as onnx_format
 import pytest
 from support.benchmark_module import load_benchmark
-from support.c_build import ROOT, cmake, run
+from support.c_build import MODELS, ROOT, cmake, run
 
 from asr import Recognizer
-from asr.lm.packed import BUNDLED
-from asr.runtime.neural_lm import bundled_neural_lm
 from asr.runtime.onnx_model import bundled_model
-from asr.runtime.shown_text import bundled_punctuation
 from asr.streaming.events import Final
 
 c_library = load_benchmark("c_library")
@@ -132,8 +129,6 @@ def test_a_program_that_knows_the_installed_library_alone(
         run("cc", "-std=c99", *SANITIZERS.split(), str(source / "toy.c"), "-o", str(program), *flags)
     environment = os.environ | {"ASR_STREAM_ONNXRUNTIME": str(c_library.onnxruntime_library())}
     share = prefix / "share" / "asr_stream"
-    punctuation, neural_lm = bundled_punctuation(), bundled_neural_lm()
-    assert punctuation and neural_lm
-    files = [str(share / path.name) for path in (bundled_model(), BUNDLED, punctuation, neural_lm)]
+    files = [str(share / path.name) for path in MODELS]
     done = subprocess.run([program, *files], input=sample.tobytes(), capture_output=True, env=environment)
     assert (done.returncode, done.stderr.decode(), done.stdout.decode()) == (0, "", captions)

@@ -14,18 +14,16 @@ import onnx
 import pytest
 from conftest import SAMPLE
 from support.benchmark_module import BENCHMARKS, load_benchmark
-from support.c_build import ROOT, lock
+from support.c_build import MODELS, ROOT, lock
 from support.recognition import recognize
 from support.synth import speech, write_audio
 
 from asr import Recognizer
 from asr.lm.packed import BUNDLED
-from asr.runtime.neural_lm import bundled_neural_lm
 from asr.runtime.onnx_model import bundled_model
-from asr.runtime.shown_text import bundled_punctuation
 from asr.streaming import StreamFailed
 
-PUNCTUATION, NEURAL_LM = bundled_punctuation(), bundled_neural_lm()
+_, _, PUNCTUATION, NEURAL_LM = MODELS
 JS = Path(__file__).parents[2] / "js"
 PAUSE = np.zeros(24000, np.float32)
 

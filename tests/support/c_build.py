@@ -10,7 +10,15 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from asr.lm.packed import BUNDLED
+from asr.runtime.neural_lm import bundled_neural_lm
+from asr.runtime.onnx_model import bundled_model
+from asr.runtime.shown_text import bundled_punctuation
+
 ROOT = Path(__file__).parents[2]
+
+MODELS = [path for path in (bundled_model(), BUNDLED, bundled_punctuation(), bundled_neural_lm()) if path]
+"""As the C library's examples take them."""
 
 
 def run(*command: str, **options: object) -> str:
