@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.c_build import ROOT, run
 
-ROOT = Path(__file__).parents[2]
+
+def dry_run(*arguments: str) -> str:
+    return run("make", "--dry-run", "--no-print-directory", "-C", str(ROOT), *arguments)
 
 
 def test_help_lists_the_targets() -> None:
-    command = ["make", "--no-print-directory", "-C", str(ROOT), "help"]
-    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    lines = run("make", "--no-print-directory", "-C", str(ROOT), "help").splitlines()
     assert all(line.startswith("make ") and len(line) <= 110 for line in lines)
     assert {"stream", "serve", "train-tools", "docs", "check", "test", "lint", "js", "dist", "clean", "help"} == {
         line.split()[1] for line in lines
@@ -22,18 +23,16 @@ def test_help_lists_the_targets() -> None:
 
 
 def test_check_leaves_out_slow_tests() -> None:
-    command = ["make", "--dry-run", "--no-print-directory", "-C", str(ROOT), "check"]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.replace("\\\n", " ")
+    printed = dry_run("check").replace("\\\n", " ")
     lint, tests = (next(line for line in printed.splitlines() if name in line) for name in ("mypy asr", "pytest"))
     assert "ruff check" in lint and "-m 'not slow'" in tests
     folders = [word for word in shlex.split(tests) if word.startswith("tests/")]
     assert "tests/search" in folders and all((ROOT / folder).exists() for folder in folders)
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "not slow"]
-    files = ["tests/streaming/test_second_pass.py", "tests/lm/test_neural_lm.py"]
-    collected = subprocess.run([*command, *files], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert "test_large_vocabulary_keeps_the_likeliest_tokens" in collected
-    assert "test_silence_is_encoded_once" not in collected  # its fixture exports a model
-    assert "test_commands_train_export" not in collected  # it is marked
+    files = ["tests/streaming/test_long_recording.py", "tests/terminal/test_output.py"]
+    collected = run(sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "not slow", *files, cwd=ROOT)
+    assert "test_each_word_occurs_once_in_its_place" in collected
+    assert "test_full_disks_everywhere" not in collected  # its fixture exports a model
+    assert "test_memory_does_not_grow_with_the_recording" not in collected  # it is marked
 
 
 @pytest.mark.parametrize(
@@ -44,20 +43,14 @@ def test_check_leaves_out_slow_tests() -> None:
     ],
 )
 def test_pytorch_comes_from_the_index_that_is_chosen(variable: str, shown: str, tmp_path: Path) -> None:
-    command = ["make", "--dry-run", "-C", str(ROOT), f"VENV={tmp_path}/venv", variable, "train-tools"]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    printed = dry_run(f"VENV={tmp_path}/venv", variable, "train-tools")
     (install,) = (line.strip() for line in printed.splitlines() if ".[export]" in line)
     assert install.endswith(shown)
 
 
 @pytest.mark.parametrize("target", ["stream", "serve", "train-tools"])
 def test_set_up_ends_by_naming_the_commands(target: str, tmp_path: Path) -> None:
-    commands = subprocess.run(
-        ["make", "--dry-run", "--no-print-directory", "-C", str(ROOT), f"VENV={tmp_path}/venv", target],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.splitlines()
+    commands = dry_run(f"VENV={tmp_path}/venv", target).splitlines()
     (place,) = (index for index, line in enumerate(commands) if "/venv/bin/asr-stream;" in line)
     tools, install = (index for index, line in enumerate(commands) if "pip install" in line)
     assert "--no-build-isolation" in commands[install], "the core would be compiled again for the next target"
