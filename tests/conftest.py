@@ -283,13 +283,12 @@ def bundled_in_c(library: Any) -> Any:
 @pytest.fixture(scope="session")
 def captions(sample: np.ndarray) -> str:
     """The expected output of the C examples and the bindings' examples for the bundled recording."""
+    from support.recognition import recognize
+
     from asr import Recognizer
     from asr.streaming import Final
 
-    stream = Recognizer().stream()
-    stream.accept_waveform(sample)
-    stream.finish()
-    finals = [event for event in stream.events() if isinstance(event, Final)]
+    finals = [event for event in recognize(Recognizer(), sample) if isinstance(event, Final)]
     assert finals
     return "".join(f"{event.start:8.2f} {event.end:8.2f}  {event.text}\n" for event in finals)
 

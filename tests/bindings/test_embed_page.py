@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from support.benchmark_module import load_benchmark
 from support.c_build import MODELS, ROOT, lock, run
+from support.recognition import recognize
 
 from asr import Recognizer
 
@@ -90,10 +91,7 @@ class Builder:
 
 @pytest.fixture(scope="module")
 def expected(sample: np.ndarray) -> str:
-    stream = Recognizer(chunk_ms=320).stream()
-    stream.accept_waveform(sample)
-    stream.finish()
-    return "".join(f"{event.type} {event.text}\n" for event in stream.events())
+    return "".join(f"{event.type} {event.text}\n" for event in recognize(Recognizer(chunk_ms=320), sample))
 
 
 @pytest.mark.parametrize("language", ["python", "c", "cpp", "js", "rust", "go", "java"])

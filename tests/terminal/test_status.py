@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from rich.text import Text
+from support.recognition import recognize
 from support.terminal import Recording, Terminal
 
 from asr import Recognizer
@@ -224,10 +225,7 @@ def test_live_captions_with_level_clock_and_costs(
             pass
         *_, partial, shown = terminal.text
         live.finish()
-    stream = recognizer.stream()
-    stream.accept_waveform(conversation)
-    stream.finish()
-    finals = [event.text for event in stream.events() if isinstance(event, Final)]
+    finals = [event.text for event in recognize(recognizer, conversation) if isinstance(event, Final)]
     assert (tmp_path / "notes.txt").read_text().splitlines() == finals
     assert " ".join(terminal.text) == " ".join(finals)  # long ones were wrapped
     bar, decibels, time, delay, factor = re.split(" {2,}", shown)
