@@ -13,7 +13,7 @@ from asr import Recognizer, _core
 from asr._core import NUM_CASES, NUM_MARKS, special_features
 from asr.runtime.onnx_model import OnnxModel
 from asr.runtime.punctuation import Answer, Punctuation
-from asr.streaming import Event, Final, Partial
+from asr.streaming import Final, Partial
 from asr.streaming.events import Gap
 from asr.streaming.stream import Stream
 from asr.streaming.work import compute
@@ -27,10 +27,6 @@ def plain() -> Recognizer:
 @pytest.fixture(scope="module")
 def formatted(plain: Recognizer) -> Recognizer:
     return plain.with_options(text="formatted")
-
-
-def texts(events: list[Event]) -> list[str]:
-    return [event.text for event in events if isinstance(event, (Partial, Final))]
 
 
 @pytest.mark.parametrize("punctuation", [None, "auto"])
@@ -82,11 +78,6 @@ def test_failing_punctuation_leaves_words_and_warns_once(plain: Recognizer, samp
     assert len(num_calls) > 3 and len(errors) == 1
     assert "shown as it is recognized" in errors[0] and "RuntimeError: no luck" in errors[0]
     assert events[-1].type == "final" and events[-1].text == events[-1].raw != ""
-
-
-def test_gap_has_no_raw_words() -> None:
-    gap = Gap("1.000 s of audio were lost", 1.0, 2.0)
-    assert gap.raw == gap.text and gap.to_dict().keys() == {"type", "text", "start", "end", "words"}
 
 
 def test_bad_values(onnx: OnnxModel, tmp_path: Path) -> None:
