@@ -75,26 +75,18 @@ def test_loud_and_odd_audio() -> None:
         assert (bar.plain, label.plain, label.style) == ("━" * 19, "too loud", "red")
 
 
-def test_a_microphone_that_is_switched_off() -> None:
+@pytest.mark.parametrize(("has_words", "num_before", "num_more"), [(False, 0, 40), (True, 99, 2)])
+def test_a_microphone_that_is_switched_off(has_words: bool, num_before: int, num_more: int) -> None:
+    """Silence after words is mentioned later."""
     with line() as (_, drawn):
         meter = LevelMeter()
-        for _ in range(40):
-            meter.accept(np.zeros(1600, np.float32), 16000)
-        assert "is it muted?" in meter.parts(drawn)[0].plain
+        meter.has_words = has_words
+        for count, is_muted in ((num_before, False), (num_more, True)):
+            for _ in range(count):
+                meter.accept(np.zeros(1600, np.float32), 16000)
+            assert ("is it muted?" in meter.parts(drawn)[0].plain) == is_muted
         meter.accept(sine(1e-4), 16000)
         assert len(meter.parts(drawn)) == 2
-
-
-def test_silence_after_words_is_mentioned_later() -> None:
-    with line() as (_, drawn):
-        meter = LevelMeter()
-        meter.has_words = True
-        for _ in range(99):
-            meter.accept(np.zeros(1600, np.float32), 16000)
-        assert len(meter.parts(drawn)) == 2
-        for _ in range(2):
-            meter.accept(np.zeros(1600, np.float32), 16000)
-        assert "is it muted?" in meter.parts(drawn)[0].plain
 
 
 # ---- the line ----
