@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.recognition import recognize
+from support.recognition import recognize, with_metadata
 
 from asr import Recognizer
 from asr.options import OPTIONS
@@ -37,21 +37,13 @@ def test_options_at_their_limits(onnx: OnnxModel, conversation: np.ndarray, opti
 
 
 def test_a_model_with_other_features_is_refused(onnx: OnnxModel) -> None:
-    import copy
-    import dataclasses
-
-    other = copy.copy(onnx)
-    other.metadata = dataclasses.replace(onnx.metadata, window="hamming")
+    other = with_metadata(onnx, window="hamming")
     with pytest.raises(ModelError, match="window is 'hamming'"):
         Recognizer(other)
 
 
 def test_model_without_decoder_allows_only_beam_search(onnx: OnnxModel) -> None:
-    import copy
-    import dataclasses
-
-    other = copy.copy(onnx)
-    other.metadata = dataclasses.replace(onnx.metadata, decoder_onnx=b"")
+    other = with_metadata(onnx, decoder_onnx=b"")
     with pytest.raises(ValueError, match="search='beam'"):
         Recognizer(other)
     Recognizer(other, search="beam")
@@ -192,12 +184,8 @@ def test_variant_equals_a_new_recognizer_with_those_options(
 
 
 def test_bundled_language_model_is_for_english_capitals(onnx: OnnxModel) -> None:
-    import copy
-    import dataclasses
-
     Recognizer(onnx, lm="bundled")
-    german = copy.copy(onnx)
-    german.metadata = dataclasses.replace(onnx.metadata, tokens=(*onnx.metadata.tokens[:-2], "Ä", "ß"))
+    german = with_metadata(onnx, tokens=(*onnx.metadata.tokens[:-2], "Ä", "ß"))
     with pytest.raises(ValueError, match=r"this model also writes 'ÄßÄ?': make a language model of its words"):
         Recognizer(german, lm="bundled")
     assert Recognizer(german).language_model is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from asr import Recognizer
 from asr.evaluation.wer import count_errors
+from asr.runtime.onnx_model import OnnxModel
 from asr.streaming import Event, Final
 
 
@@ -59,3 +61,9 @@ def shifted(events: list[Event], seconds: float) -> list[dict[str, object]]:
         later = replace(event, start=event.start + seconds, end=event.end + seconds, words=words, raw_words=raw_words)
         moved.append(later.to_dict())
     return moved
+
+
+def with_metadata(onnx: OnnxModel, **changes: object) -> OnnxModel:
+    other = copy.copy(onnx)
+    other.metadata = replace(onnx.metadata, **changes)
+    return other
