@@ -20,12 +20,11 @@ import pytest
 import soundfile
 import soxr
 import websockets
+from support.realtime import TOKEN, TRANSCRIPTION
 from support.server import RunningServer, serving
 
-TOKEN = "open-sesame"
 PCM = {"type": "audio/pcm", "rate": 24000}
 LIVEKIT_VAD = {"type": "server_vad", "threshold": 0.5, "prefix_padding_ms": 600, "silence_duration_ms": 350}
-TRANSCRIPTION = "conversation.item.input_audio_transcription"
 
 
 @pytest.fixture(scope="module")
