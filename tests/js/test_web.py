@@ -114,13 +114,12 @@ def test_node_searches_over_phones_as_python_does(
     assert spans(transcribe(model, wav, lm=lm)) == spans(expected)
 
 
-@pytest.mark.parametrize("rate", [32000, 44100])
 def test_node_resamples_and_takes_defaults_as_python_does(
-    file_with_defaults: Path, conversation: np.ndarray, tmp_path: Path, rate: int
+    file_with_defaults: Path, conversation: np.ndarray, tmp_path: Path
 ) -> None:
-    wav = write_audio(tmp_path / "audio.wav", conversation[:150_000], rate)
+    wav = write_audio(tmp_path / "audio.wav", conversation[:150_000], 44100)
     recognizer = Recognizer(file_with_defaults, lm=BUNDLED)
-    expected = [event.to_dict() for event in recognize(recognizer, read(wav), rate=rate)]
+    expected = [event.to_dict() for event in recognize(recognizer, read(wav), rate=44100)]
     assert len(expected) > 3
     assert spans(transcribe(file_with_defaults, wav)) == spans(expected)
 

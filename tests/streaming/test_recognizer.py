@@ -108,11 +108,11 @@ def test_which_language_model_is_the_default(onnx: OnnxModel, pairs_lm: Path) ->
 
 
 def test_bundled_files_have_a_name(pairs_lm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    named = Recognizer("bundled", lm="bundled", neural_lm="bundled")
     by_default = Recognizer()
+    named = by_default.with_options(model="bundled", lm="bundled", neural_lm="bundled")
     assert named.onnx.path == by_default.onnx.path and named.neural_model and by_default.neural_model
-    assert Recognizer(lm=pairs_lm).neural_model is None
-    assert Recognizer(lm=pairs_lm, neural_lm="bundled").neural_model is not None
+    assert by_default.with_options(lm=pairs_lm).neural_model is None
+    assert by_default.with_options(lm=pairs_lm, neural_lm="bundled").neural_model is not None
     monkeypatch.setattr("asr.streaming.recognizer.bundled_neural_lm", lambda: None)
     with pytest.raises(ValueError, match="neural_lm: this installation has no bundled neural language model"):
         Recognizer(neural_lm="bundled")
