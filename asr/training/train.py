@@ -40,7 +40,7 @@ from asr.training.inputs import (
 )
 from asr.training.precision import autocast
 from asr.training.pretrained import Pretrained, with_new_layers, with_new_units
-from asr.training.progress import StepStats, TrainingProgress
+from asr.training.progress import TrainingProgress
 from asr.training.step import Learner, num_views
 from asr.training.validate import VALIDATION_CHUNKS, validate
 
@@ -162,7 +162,7 @@ class Trainer:
         loader = iter(batches(sampler, dataset, config.data.num_workers))
         while own := list(islice(loader, self.batches_per_step // self.world_size)):
             self._note_unreadable(own)
-            stats, lr = self._train_step(own)
+            stats, lr = self.learner(own, self.step + 1)
             self.step += 1
             self.position = Position(self.position.epoch, self.position.batch + self.batches_per_step)
             audio_s = sum(batch.seconds for batch in own) * self.world_size
@@ -180,10 +180,6 @@ class Trainer:
                 "lower data.max_batch_s, train.batches_per_step or the number of processes"
             )
         self.position = Position(self.position.epoch + 1, 0)
-
-    def _train_step(self, batches: Sequence[Batch]) -> tuple[StepStats, float]:
-        """Takes an optimizer step on this process's batches. Returns its measurements, on the device, and the rate."""
-        return self.learner(batches, self.step + 1)
 
     def _validate(self, progress: TrainingProgress) -> None:
         started = time.monotonic()

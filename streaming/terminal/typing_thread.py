@@ -98,8 +98,9 @@ class TypingThread:
         self._thread.start()
 
     def show(self, event: Event) -> None:
-        """Types the new words of `event` that will not change."""
-        if (change := self._words.add(event)) != Change():
+        """Types the new words of `event` that will not change; drops them while typing has stopped, because words
+        before them are missing."""
+        if (change := self._words.add(event)) != Change() and not self.fault:
             self._changes.put(change)
 
     def new_error(self) -> str:
@@ -123,13 +124,13 @@ class TypingThread:
 
     def _run(self) -> None:
         while (change := self._changes.get()) is not None:
-            if self.fault:  # stops typing, because words would be missing in between
-                self._utterances.clear()
-                self._is_under_way = False
+            if self.fault:  # queued before
                 continue
             try:
                 self._do(change)
             except Exception as error:
+                self._utterances.clear()
+                self._is_under_way = False
                 self.fault = str(error) if isinstance(error, TypingError) else repr(error)
 
     def _do(self, change: Change) -> None:

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,7 +27,7 @@ from asr import Recognizer
 from asr._core import RingBuffer
 from asr.streaming import Final, MicrophoneError
 from asr.streaming.audio.capture import Capture
-from asr.streaming.audio.microphone import Block, InputDevice, Microphone, device_of
+from asr.streaming.audio.microphone import Block, Microphone, device_of
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "microphone.py"
 
@@ -62,14 +63,13 @@ def test_capture_does_not_wait_for_the_interpreter(virtual_microphone: VirtualMi
     code = """
 import ctypes, sys, time
 from asr.streaming import Microphone
-sys.setswitchinterval(60)  # no other thread runs between the two readings
+sys.setswitchinterval(60)  # no other thread runs between sleeping and reading
 sleep = ctypes.PyDLL(None).usleep  # a C function that does not let go of the interpreter
 with Microphone() as microphone:
     while microphone.read() is None:
         pass
-    before = microphone._capture.num_received
     sleep(1_000_000)
-    print(microphone._capture.num_received - before)
+    print(len(microphone.read(0).samples))
 """
     assert int(run(virtual_microphone, code)) > 8000  # of 16000
 
@@ -116,22 +116,40 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 @pytest.fixture
-def opened(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> tuple[Microphone, Any]:
-    """A microphone, and its fake device, which delivers no audio by itself."""
-    monkeypatch.setattr(Microphone, "_reopen", lambda self: None)
+def sounddevice(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A fake sounddevice module with one device, which cannot be opened."""
+
+    def refuse(**_: object) -> None:
+        raise OSError("Device unavailable")
+
+    device = {"name": "USB", "hostapi": 0, "max_input_channels": 1, "default_samplerate": 16000.0}
+    module = SimpleNamespace(
+        query_hostapis=lambda: [{"name": "ALSA"}],
+        query_devices=lambda: [device],
+        default=SimpleNamespace(device={"input": 0}),
+        RawInputStream=refuse,
+        PortAudioError=OSError,
+    )
+    monkeypatch.setitem(sys.modules, "sounddevice", module)
+    return module
+
+
+@pytest.fixture
+def opened(clock: Clock, sounddevice: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Microphone, Any]]:
+    """A microphone, and its fake device, which delivers no audio by itself and once lost blocks whoever closes it."""
+    ended = threading.Event()
     device: Any = SimpleNamespace(
         ring=RingBuffer(16000),
         sample_rate=16000,
         active=True,
         num_received=1,
         num_input_overflows=0,
-        close=lambda: True,
+        close=lambda abort=False: not abort or ended.wait(),
     )
-    microphone = Microphone.__new__(Microphone)
-    microphone.device = InputDevice(0, "USB", "ALSA", 1, 16000, True)
-    microphone._capture, microphone._closed, microphone._opening, microphone._reopened = device, False, None, None
-    microphone._watch_from_now()
-    return microphone, device
+    monkeypatch.setattr("asr.streaming.audio.microphone.Capture", lambda *_: device)
+    with Microphone() as microphone:
+        yield microphone, device
+        ended.set()
 
 
 def test_stopped_device_is_noticed_despite_a_busy_reader(clock: Clock, opened: tuple[Microphone, Any]) -> None:
@@ -344,26 +362,10 @@ for wanted in (7, "nowhere"):
     )
 
 
-USB = {"index": 0, "name": "USB", "host_api": "ALSA", "num_channels": 2, "default_sample_rate": 48000}
-
-
+@pytest.mark.usefixtures("sounddevice")
 def test_a_device_that_cannot_be_opened_is_named() -> None:
-    class Broken:
-        class PortAudioError(Exception):
-            pass
-
-        def __getattr__(self, name: str) -> Any:
-            def refuse(*_: object, **__: object) -> None:
-                raise self.PortAudioError("Device unavailable")
-
-            return refuse
-
-    microphone = Microphone.__new__(Microphone)
-    microphone._sounddevice = Broken()
-    microphone.device = type("Device", (), USB)()
-    microphone._channel = 1
     with pytest.raises(MicrophoneError, match="cannot open microphone 'USB': Device unavailable"):
-        microphone._open()
+        Microphone()
 
 
 def test_samples_that_overflow_the_ring_become_a_gap(tiny_onnx: Path) -> None:

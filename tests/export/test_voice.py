@@ -21,7 +21,7 @@ from asr.lm import packed
 from asr.runtime.onnx_model import OnnxModel
 from asr.text import TextNormalizer
 from asr.training.checkpoint import load_pretrained
-from asr.training.train import Trainer
+from asr.training.step import Learner
 
 pytestmark = pytest.mark.usefixtures("restore_signals")
 
@@ -112,13 +112,13 @@ def test_interrupted_adaptation_writes_nothing(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    step = Trainer._train_step
+    step = Learner.__call__
 
-    def interrupted(trainer: Trainer, batches: object) -> object:
+    def interrupted(*arguments: Any) -> object:
         signal.raise_signal(signal.SIGINT)
-        return step(trainer, batches)
+        return step(*arguments)
 
-    monkeypatch.setattr(Trainer, "_train_step", interrupted)
+    monkeypatch.setattr(Learner, "__call__", interrupted)
     mine = tmp_path / "mine.onnx"
     assert main(["adapt", str(recordings), "-o", str(mine), "--init", start]) == 130
     out = capsys.readouterr().out

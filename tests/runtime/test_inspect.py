@@ -17,7 +17,6 @@ from onnx import helper, numpy_helper
 
 from asr._core import DECODER_INPUTS, ENCODER_INPUTS, ENCODER_OUTPUTS, PHONE_OUTPUT
 from asr.cli import main
-from asr.runtime.inspect import _flat
 from asr.runtime.onnx_model import OnnxModel, bundled_model
 
 
@@ -52,10 +51,10 @@ def test_it_describes_the_bundled_model_to_people(capsys: pytest.CaptureFixture[
     assert "both graphs" in lines["checked"]
 
 
-def test_what_a_training_measured_is_a_line() -> None:
-    assert (
-        _flat({"steps": 9, "wer": {"full": 0.5}, "data": {}, "names": [1, 2]}) == "steps 9, wer (full 0.5), names 1 2"
-    )
+def test_what_a_training_measured_is_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    training = json.dumps({"steps": 9, "rates": {"full": 0.5}, "data": {}, "names": [1, 2]})
+    assert main(["inspect", changed(tmp_path, lambda _, properties: properties.update(training=training))]) == 0
+    assert "training  steps 9, rates (full 0.5), names 1 2\n" in capsys.readouterr().out
 
 
 def test_phone_errors_are_not_called_word_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -92,5 +92,5 @@ def test_words_that_cannot_be_pronounced_are_named() -> None:
         phrases(model(), ("AB CAB",))
     pronounced = {word: [["AA" if word == "A" else "ZH"]] for word in PRONUNCIATIONS}
     other = opened(with_pronunciations(PACKED, ["AA", "ZH"], pronounced, b""))
-    with pytest.raises(ValueError, match="in other phones .*: the model lacks ZH; the language model lacks B, K; use"):
+    with pytest.raises(ValueError, match=r"in other phones .*: the model lacks ZH; the language model lacks B, K; use"):
         phrases(other)

@@ -16,21 +16,18 @@ from websockets.sync.client import connect
 from asr import Recognizer
 from asr.streaming.server import session as session_module
 from asr.streaming.server.app import create_app
-from asr.streaming.server.scheduler import COST_WINDOW_S, USUAL_COST
+from asr.streaming.server.scheduler import COST_WINDOW_S, USUAL_COST, Job
 from asr.streaming.server.security.access import Access
 from asr.streaming.server.security.limits import Limits
 from asr.streaming.server.server import Refused, Server
-from asr.streaming.server.session import Session
 
 HEADERS = {"host": "localhost"}
 
 
-async def be_busy(session: Session, busy_s: float, audio_s: float) -> None:
-    """A recognition that takes `busy_s`. Returns when its cost is counted, which is after its events are reported."""
-    scheduler, before = session._scheduler, session._scheduler.cost
-    session._arrivals.append(0.0)
-    scheduler.submit(session._job, lambda stream: time.sleep(busy_s), audio_s)
-    await session.settle()
+async def be_busy(server: Server, busy_s: float, audio_s: float) -> None:
+    """A recognition that takes `busy_s`. Returns when its cost is counted."""
+    scheduler, before = server.scheduler, server.scheduler.cost
+    scheduler.submit(Job(server.recognizer, lambda report: None), lambda stream: time.sleep(busy_s), audio_s)
 
     async def counted() -> None:
         while scheduler.cost == before:
@@ -41,13 +38,13 @@ async def be_busy(session: Session, busy_s: float, audio_s: float) -> None:
 
 def test_the_cost_of_audio_is_measured(recognizer: Recognizer, sample: np.ndarray) -> None:
     async def run() -> None:
-        async with Server(recognizer, num_threads=2) as server, server.open("test") as session:
+        async with Server(recognizer, num_threads=2) as server, server.open("test"):
             assert server.scheduler.cost == pytest.approx(USUAL_COST)
             assert server.load == pytest.approx(100 * USUAL_COST / 2)
-            await be_busy(session, 0.5, 0.5)
+            await be_busy(server, 0.5, 0.5)
             assert server.scheduler.cost > 0.6 / (COST_WINDOW_S / 4)
             for _ in range(8):  # the weight of older costs decays
-                await be_busy(session, 0.1, COST_WINDOW_S)
+                await be_busy(server, 0.1, COST_WINDOW_S)
             assert 0.1 / COST_WINDOW_S < server.scheduler.cost < 0.6 / (COST_WINDOW_S / 4)
 
     asyncio.run(run())
@@ -78,7 +75,7 @@ def test_excess_stream_is_refused_and_others_go_on(
                 assert any(event.text for event in await first.settle())
             while first.is_active:
                 await asyncio.sleep(0.01)
-            await be_busy(first, 0.0, COST_WINDOW_S * 8)
+            await be_busy(server, 0.0, COST_WINDOW_S * 8)
             async with server.open("test"):
                 assert not server.overloaded
 
@@ -90,8 +87,8 @@ def test_one_stream_is_always_taken(recognizer: Recognizer) -> None:
 
     async def run() -> None:
         async with Server(recognizer, Limits(max_load=0.05), num_threads=1) as server:
-            async with server.open("test") as session:
-                await be_busy(session, 0.2, 0.0)
+            async with server.open("test"):
+                await be_busy(server, 0.2, 0.0)
             async with server.open("test"):
                 pass
 

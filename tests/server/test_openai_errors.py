@@ -8,15 +8,22 @@ import shutil
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 
+import numpy as np
 import pytest
+import soundfile
+from starlette.testclient import TestClient
 from support import wait_until
 from support.server import RunningServer, serving
 from test_transcriptions import BOUNDARY, form
 
-from asr.streaming.server.app import OPENAI_PATHS
+from asr import Recognizer
+from asr.runtime.onnx_model import bundled_model
+from asr.streaming.server.app import OPENAI_PATHS, create_app
 from asr.streaming.server.protocols import realtime, transcriptions
-from asr.streaming.server.protocols.common import ProtocolError
+from asr.streaming.server.security.access import Access
+from asr.streaming.server.server import Server
 
 
 @pytest.fixture(scope="module")
@@ -67,15 +74,24 @@ def test_paths_outside_openai_stay_text(server: RunningServer) -> None:
     assert send(server, "GET", "/v2/models") == (404, "Not Found")
 
 
+def refusal_of(file: bytes) -> str:
+    """The error message for an upload to a server in this process."""
+    server = Server(Recognizer(bundled_model("int8"), search="greedy", second_pass=False), num_threads=1)
+    with TestClient(create_app(server, Access()), base_url="http://localhost") as client:
+        answer = client.post("/v1/audio/transcriptions", files={"file": ("a", file)})
+    message: str = answer.json()["error"]["message"]
+    return message
+
+
 @pytest.mark.parametrize("ffmpeg", [None, "/usr/bin/ffmpeg"])
 def test_formats_depend_on_ffmpeg(monkeypatch: pytest.MonkeyPatch, ffmpeg: str | None) -> None:
     monkeypatch.setattr(shutil, "which", lambda _: ffmpeg)
-    assert ("MP4" in transcriptions._readable_formats()) == bool(ffmpeg)
+    assert ("MP4" in refusal_of(b"not audio, but long enough")) == bool(ffmpeg)
 
 
 def test_log_has_reasons_without_client_values(server: RunningServer) -> None:
     message = json.loads(upload(server, b"not audio, but long enough"))["error"]["message"]
-    assert message.endswith(f"; send {transcriptions._readable_formats()}")
+    assert "; send WAV, FLAC, MP3, Ogg or another format" in message
     wait_until(lambda: any(line.endswith(f" transcriptions: error: {message}") for line in server.log))
     secret = "x" * 65
     assert secret[:60] in upload(server, b"", keywords=secret)
@@ -88,7 +104,14 @@ def test_log_has_reasons_of_streams(server: RunningServer) -> None:
     wait_until(lambda: any(" transcriptions: error: the file is empty" in line for line in server.log))
 
 
-def test_log_omits_words_of_ffmpeg(caplog: pytest.LogCaptureFixture) -> None:
+def test_log_omits_words_of_ffmpeg(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    soundfile.write(tmp_path / "a.wav", np.zeros(160), 16000)
+    (tmp_path / "ffmpeg").write_text(f"#!/bin/sh\n/bin/cat {tmp_path}/a.wav; echo \"error in 'diary'\" >&2; exit 1\n")
+    (tmp_path / "ffmpeg").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
     caplog.set_level("INFO", "asr_stream.server")
-    transcriptions._log(ProtocolError("the file is damaged or cut short: ffmpeg says: error in 'diary'", "file"))
-    assert caplog.messages == ["transcriptions: error: the file is damaged or cut short"]
+    assert "ffmpeg says: error in 'diary'" in refusal_of(b"\x1aE\xdf\xa3" + bytes(20))  # Matroska
+    assert "transcriptions: error: the file is damaged or cut short" in caplog.messages
+    assert "diary" not in caplog.text

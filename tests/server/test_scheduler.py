@@ -22,6 +22,7 @@ from asr.streaming.server.scheduler import Job, Report, Scheduler
 from asr.streaming.server.security.limits import Limits
 from asr.streaming.server.server import Refused, Server
 from asr.streaming.server.session import MAX_HELD, MAX_QUEUED, Session, SessionFailed
+from asr.streaming.work import Work
 
 WAIT_S = 60.0
 
@@ -116,14 +117,16 @@ def test_streams_take_turns_in_order_of_arrival(
 ) -> None:
     scheduler, turns = Scheduler(num_threads=1, max_batch=1), []
     clients = [Client(recognizer) for _ in range(4)]
-    jobs = [client.job for client in clients]
+    streams = [client.job.stream for client in clients]
+
+    def compute(batch: list[Work], original=scheduler_module.compute) -> None:
+        turns.append(streams.index(batch[0].stream))
+        original(batch)
+
+    monkeypatch.setattr(scheduler_module, "compute", compute)
     gate = Gate(scheduler, recognizer)
-    for job in jobs:
-        scheduler.submit(job, lambda stream: stream.accept_waveform(sample[:32000]))
-    take_turn = scheduler._take_turn
-    monkeypatch.setattr(
-        scheduler, "_take_turn", lambda job: (turns.append(jobs.index(job)) if job in jobs else None, take_turn(job))[1]
-    )
+    for client in clients:
+        scheduler.submit(client.job, lambda stream: stream.accept_waveform(sample[:32000]))
     gate.open()
     for client in clients:
         client.wait(1)
@@ -309,13 +312,14 @@ def test_pieces_are_held_only_when_nothing_else_waits(recognizer: Recognizer, sa
 
     async def run() -> None:
         async with Server(recognizer, num_threads=1) as server, server.open("test") as session:
-            gate = await asyncio.to_thread(Gate, server.scheduler, recognizer)
+            jobs: list[Job] = []
+            server.scheduler.submit = lambda job, *_: jobs.append(job)  # type: ignore[method-assign]
             for _ in range(2):
                 await session.end_utterance()
-            session._add(Report([], 1, 0.0, False, 5.0))
+            jobs[0].report(Report([], 1, 0.0, False, 5.0))
+            await asyncio.sleep(0)
             await session.accept_waveform(sample[:160])
-            assert len(session._job.queued) == 3
-            gate.open()
+            assert len(jobs) == 3
 
     asyncio.run(run())
 
@@ -451,16 +455,21 @@ def test_waiting_client_gets_an_error_at_shutdown(recognizer: Recognizer, sample
 
 
 def test_late_client_gets_recognized_text_at_shutdown(recognizer: Recognizer, conversation: np.ndarray) -> None:
-    """Its queue would take a minute to recognize."""
+    """Its queue would take more than half a minute to recognize."""
 
     async def run() -> list[Event]:
         server = Server(recognizer, Limits(shutdown_s=8.0), num_threads=1)
         async with server.open("test") as session:
             await session.accept_waveform(conversation[:60000])
             await session.settle()
-            slow = threading.Event()
-            for _ in range(60):
-                await session._put(lambda stream: slow.wait(1.0), 0.1)
+            never = threading.Event()
+
+            def submit(job: Job, call, audio_s: float, original=server.scheduler.submit) -> None:
+                original(job, (lambda stream: never.wait(1.0)) if audio_s else call, audio_s)
+
+            server.scheduler.submit = submit  # type: ignore[method-assign]
+            for _ in range(40):
+                await session.accept_waveform(conversation[:6400])
             await session.finish()
             stopping = asyncio.create_task(server.stop())
             events = [event async for event in session.events()]
@@ -499,7 +508,9 @@ def test_events_before_a_failure_are_given(recognizer: Recognizer) -> None:
     async def run() -> list[Event]:
         events = []
         async with Server(recognizer) as server, server.open("test") as session:
-            await session._submit(break_down)
+            submit = server.scheduler.submit
+            server.scheduler.submit = lambda job, *_: submit(job, break_down)  # type: ignore[method-assign]
+            await session.end_utterance()
             with pytest.raises(SessionFailed):
                 async for event in session.events():
                     events.append(event)

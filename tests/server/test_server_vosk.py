@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -125,9 +124,17 @@ def test_utterances_ending_in_one_message_share_a_reply(server: RunningServer) -
 
 def test_results_keep_spoken_lines() -> None:
     """An utterance of nothing but commands is empty."""
-    dialogue = Dialogue(SimpleNamespace(recognizer=None), "formatted")
-    texts = ("Dear Ann,\n", "", "thank you.", "Bye.")
-    assert dialogue._result([Final(text, 0, 1) for text in texts])["text"] == "Dear Ann,\nthank you. Bye."
+
+    class Spoken:
+        recognizer = None
+
+        async def finish(self) -> None: ...
+
+        async def settle(self) -> list[Final]:
+            return [Final(text, 0, 1) for text in ("Dear Ann,\n", "", "thank you.", "Bye.")]
+
+    dialogue = Dialogue(Spoken(), "formatted")  # type: ignore[arg-type]
+    assert asyncio.run(dialogue.result_at_end())["text"] == "Dear Ann,\nthank you. Bye."
 
 
 def test_who_sends_ahead_has_as_many_replies(server: RunningServer, sample: np.ndarray, expected: str) -> None:

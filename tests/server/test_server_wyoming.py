@@ -8,6 +8,7 @@ import re
 import socket
 import urllib.request
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,7 +29,7 @@ import asr
 from asr import Recognizer
 from asr.runtime.onnx_model import bundled_model
 from asr.streaming import Final
-from asr.streaming.server.protocols.wyoming import Connection
+from asr.streaming.server.protocols.wyoming import Connection, listening
 from asr.streaming.server.security.limits import Limits
 
 PAUSE = np.zeros(24000, np.int16)
@@ -188,23 +189,36 @@ def test_chunks_come_during_speech_and_form_the_transcript(port: int, recognizer
     connected(port, talk)
 
 
-def test_chunks_keep_spoken_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chunks_keep_spoken_lines() -> None:
     """An utterance of nothing but commands is empty."""
 
     class Spoken:
+        async def finish(self) -> None: ...
+
         async def events(self) -> AsyncIterator[Final]:
             for text in ("Dear Ann,\n", "", "thank you.", "Bye."):
                 yield Final(text, 0, 1)
 
-    sent = []
+    async def talk(client: AsyncTcpClient) -> None:
+        await client.write_event(AudioStart(16000, 2, 1).event())
+        await client.write_event(AudioStop().event())
+        events = [await client.read_event() for _ in range(7)]
+        assert [(event.type, event.data.get("text")) for event in events if event] == [
+            ("transcript-start", None),
+            *(("transcript-chunk", text) for text in ("Dear Ann,\n", "", "thank you.", " Bye.")),
+            ("transcript", "Dear Ann,\nthank you. Bye."),
+            ("transcript-stop", None),
+        ]
 
-    async def send(_: Connection, type: str, data: dict[str, str]) -> None:
-        sent.append(data.get("text", type))
+    async def run() -> None:
+        connections = SimpleNamespace(add=lambda _: True, serve=lambda _: None, discard=lambda _: None)
+        server: Any = SimpleNamespace(limits=Limits(), connections=connections, stopping=asyncio.Event(), language="")
+        server.open = lambda *_, **changes: nullcontext(Spoken())
+        with socket.create_server(("127.0.0.1", 0)) as door:
+            async with listening(server, door), AsyncTcpClient(*door.getsockname()) as client:
+                await talk(client)
 
-    monkeypatch.setattr(Connection, "_send", send)
-    connection = Connection(SimpleNamespace(language=""), None, None)
-    assert asyncio.run(connection._send_chunks(Spoken())) == "Dear Ann,\nthank you. Bye."
-    assert sent == ["transcript-start", "Dear Ann,\n", "", "thank you.", " Bye."]
+    asyncio.run(run())
 
 
 def test_names_that_the_client_expects_are_recognized(port: int) -> None:

@@ -20,10 +20,11 @@ from asr import Recognizer
 from asr.runtime.onnx_model import bundled_model
 from asr.runtime.search import Word
 from asr.streaming import Event, Final
+from asr.streaming.server import session as session_module
 from asr.streaming.server.protocols import realtime, wyoming
 from asr.streaming.server.protocols.realtime import Connection
 from asr.streaming.server.protocols.realtime_items import LONG, Mark
-from asr.streaming.server.scheduler import Report
+from asr.streaming.server.scheduler import Job, Report
 from asr.streaming.server.security.connections import READ_SIZE
 from asr.streaming.server.security.descriptors import OpenConnections
 from asr.streaming.server.security.limits import Limits
@@ -32,6 +33,16 @@ from asr.streaming.server.session import MAX_QUEUED, SessionFailed
 
 WAIT_S = 60.0
 CLEAR = '{"type": "input_audio_buffer.clear"}'
+DETAILS = json.dumps(
+    {
+        "type": "session.update",
+        "session": {
+            "include": ["item.input_audio_transcription.logprobs"],
+            "audio": {"input": {"transcription": {"timestamp_granularities": ["word"]}}},
+        },
+    }
+)
+"""Asks for words and logprobs."""
 
 
 @pytest.fixture(scope="module")
@@ -42,21 +53,31 @@ def recognizer() -> Recognizer:
 # ---- sessions ----
 
 
+@pytest.fixture
+def active_while_queued(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session is active only while it has queued work."""
+    monkeypatch.setattr(session_module, "ACTIVE_S", 0.0)
+
+
+@pytest.mark.usefixtures("active_while_queued")
 def test_unread_reports_wait_for_their_reader(recognizer: Recognizer) -> None:
     num_reports = 5 * MAX_QUEUED
 
     async def run() -> None:
         async with Server(recognizer, num_threads=1) as server, server.open("test") as session:
+            num_taken = 0
 
             async def flood() -> None:
+                nonlocal num_taken
                 for i in range(num_reports):
                     await session.report(Mark("clear", i, i))
+                    num_taken += 1
                 await session.finish()
 
             flooding = asyncio.create_task(flood())
-            while not (session._events and not session._arrivals):
+            while num_taken < MAX_QUEUED or session.is_active:
                 await asyncio.sleep(0.01)
-            assert not flooding.done() and len(session._events) <= 2 * MAX_QUEUED
+            assert not flooding.done() and num_taken <= 2 * MAX_QUEUED
             events = session.events()
             for i in range(num_reports):
                 assert (await asyncio.wait_for(anext(events), WAIT_S)).end == i
@@ -68,8 +89,12 @@ def test_unread_reports_wait_for_their_reader(recognizer: Recognizer) -> None:
 def test_a_closed_session_keeps_its_reason(recognizer: Recognizer) -> None:
     async def run() -> None:
         async with Server(recognizer, num_threads=1) as server, server.open("test") as session:
+            jobs: list[Job] = []
+            server.scheduler.submit = lambda job, *_: jobs.append(job)  # type: ignore[method-assign]
+            await session.end_utterance()
             session.close("the server ends")
-            session._add(Report([], 0, 0.0, True, 0.0))
+            jobs[0].report(Report([], 0, 0.0, True, 0.0))
+            await asyncio.sleep(0)
             with pytest.raises(SessionFailed, match="the server ends"):
                 await session.settle()
 
@@ -88,11 +113,13 @@ class Page:
 
     def __init__(self, num_read: int) -> None:
         self.num_read = num_read
+        self.num_sent = 0
         self.gone = asyncio.Event()
         self.connected = True
 
     async def messages(self) -> AsyncIterator[str]:
         while True:
+            self.num_sent += 1
             yield CLEAR
 
     async def send(self, text: str) -> None:
@@ -103,6 +130,7 @@ class Page:
             raise WebSocketDisconnect
 
 
+@pytest.mark.usefixtures("active_while_queued")
 def test_departed_client_ends_a_waiting_session(recognizer: Recognizer) -> None:
     """The client has stopped reading, so the server has stopped reading from it."""
 
@@ -110,9 +138,9 @@ def test_departed_client_ends_a_waiting_session(recognizer: Recognizer) -> None:
         async with Server(recognizer, num_threads=1) as server, server.open("test") as session:
             page: Any = Page(num_read=10)
             serving = asyncio.create_task(Connection(page, session, "", old_form=False).run())
-            while len(session._events) < MAX_QUEUED or session._arrivals:
+            while page.num_read >= 0 or session.is_active:
                 await asyncio.sleep(0.01)
-            assert len(session._events) < 3 * MAX_QUEUED and not serving.done()
+                assert page.num_sent < 2 * MAX_QUEUED and not serving.done()
             page.gone.set()
             await asyncio.wait_for(serving, WAIT_S)
 
@@ -138,7 +166,14 @@ def test_a_long_item_ends_on_a_thread(recognizer: Recognizer, monkeypatch: pytes
     async def send(text: str) -> None:
         sent.append(json.loads(text))
 
+    configured = asyncio.Event()
+
+    async def messages() -> AsyncIterator[str]:
+        yield DETAILS
+        configured.set()
+
     async def events() -> AsyncIterator[Event]:
+        await configured.wait()
         yield Final("", 0.0, 1.0, words(LONG - 1))
         assert set(threads) == {threading.get_ident()}, "short ones are not worth a thread"
         yield Final("", 0.0, 1.0, words(num_words - LONG + 1))
@@ -147,11 +182,14 @@ def test_a_long_item_ends_on_a_thread(recognizer: Recognizer, monkeypatch: pytes
         assert threads and threading.get_ident() not in threads
 
     async def run() -> None:
-        session: Any = SimpleNamespace(recognizer=recognizer, events=events, close=lambda: None)
-        client: Any = SimpleNamespace(send=send)
-        connection = Connection(client, session, "gpt-realtime-whisper", old_form=False)
-        connection._items.details = frozenset({"words", "logprobs"})
-        await connection._send_transcripts()
+        async def done(*_: object, **changes: object) -> None: ...
+
+        session: Any = SimpleNamespace(recognizer=recognizer, events=events, audio_s=1.0, close=lambda: None)
+        session.change = session.report = session.finish = done
+        client: Any = SimpleNamespace(
+            send=send, messages=messages, connected=True, close=done, close_code=1000, why_ended=""
+        )
+        await Connection(client, session, "gpt-realtime-whisper", old_form=False).run()
 
     asyncio.run(run())
     last = sent[-1]

@@ -6,25 +6,31 @@ import asyncio
 import errno
 import io
 import itertools
-import json
 import os
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import starlette.formparsers
+from starlette.applications import Starlette
 from starlette.requests import Request
+from starlette.testclient import TestClient
+from test_transcriptions import audio_file
 
 from asr import Recognizer
 from asr.runtime.onnx_model import bundled_model
 from asr.runtime.search import Word
 from asr.streaming import Final
+from asr.streaming.server.app import create_app
 from asr.streaming.server.protocols import transcriptions, uploads
 from asr.streaming.server.protocols.common import ProtocolError
 from asr.streaming.server.protocols.uploads import Upload, receive_form
+from asr.streaming.server.security.access import Access
 from asr.streaming.server.security.limits import Limits
 from asr.streaming.server.server import Server
 
@@ -58,22 +64,22 @@ def test_a_closed_upload_stops_its_reader(monkeypatch: pytest.MonkeyPatch) -> No
     asyncio.run(run())
 
 
-def test_defect_of_a_decoder_ends_the_session(caplog: pytest.LogCaptureFixture) -> None:
+def test_defect_of_a_decoder_ends_the_session(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """The client gets an error, and the log has the reason."""
 
-    async def next_block() -> None:
+    def read_blocks(file: object, **options: object) -> Iterator[None]:
         raise IndexError("index out of range")
+        yield
 
-    async def run() -> None:
-        recognizer = Recognizer(bundled_model("int8"), search="greedy", second_pass=False)
-        async with Server(recognizer, num_threads=1) as server, server.open("test") as session:
-            finals = transcriptions._finals(session, SimpleNamespace(next_block=next_block))  # type: ignore[arg-type]
-            with pytest.raises(ProtocolError, match="the reason is in the server's log") as raised:
-                await asyncio.wait_for(anext(finals), WAIT_S)
-            assert raised.value.status == 500 and raised.value.to_dict()["type"] == "server_error"
-
-    asyncio.run(run())
-    assert "IndexError" in caplog.text
+    monkeypatch.setattr(uploads, "read_blocks", read_blocks)
+    server = Server(Recognizer(bundled_model("int8"), search="greedy", second_pass=False), num_threads=1)
+    with TestClient(create_app(server, Access()), base_url="http://localhost") as client:
+        answer = client.post("/v1/audio/transcriptions", files={"file": ("a.wav", b"any")})
+    error = answer.json()["error"]
+    assert answer.status_code == 500 and error["type"] == "server_error"
+    assert "the reason is in the server's log" in error["message"] and "IndexError" in caplog.text
 
 
 def test_an_utterance_without_text_is_left_out() -> None:
@@ -82,22 +88,23 @@ def test_an_utterance_without_text_is_left_out() -> None:
     class Spoken:
         """A session with this text."""
 
+        recognizer, audio_s = SimpleNamespace(hotwords=None), 1.0
+
+        async def change(self) -> None: ...
+        async def accept_waveform(self, samples: np.ndarray, sample_rate: int) -> None: ...
         async def finish(self) -> None: ...
 
         async def events(self) -> AsyncIterator[Final]:
             for text in ("One", "", "\nTwo"):
                 yield Final(text, 0, 1, tuple(Word(word, 0, 1, 0.5) for word in text.split()))
 
-    class Empty:
-        """An upload that was read completely."""
-
-        async def next_block(self) -> None: ...
-
-    async def finals() -> list[Final]:
-        return [final async for final in transcriptions._finals(Spoken(), Empty())]  # type: ignore[arg-type]
-
-    options = transcriptions.Options("verbose_json", ("segment",), False, False, (), None, "en")
-    answer = json.loads(transcriptions._whole(asyncio.run(finals()), 1.0, options, []).body)
+    app = Starlette(routes=transcriptions.routes)
+    app.state.server = SimpleNamespace(
+        limits=Limits(), language="en", stopping=asyncio.Event(), open=lambda _: nullcontext(Spoken())
+    )
+    file = ("a.wav", audio_file(np.zeros(16000, np.int16), format="WAV"))
+    form = {"response_format": "verbose_json"}
+    answer = TestClient(app).post("/v1/audio/transcriptions", files={"file": file}, data=form).json()
     assert answer["text"] == "One\nTwo" and len(answer["segments"]) == 2
 
 

@@ -13,6 +13,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -103,11 +104,13 @@ def record(virtual_microphone: VirtualMicrophone, folder: Path, audio: np.ndarra
 
 
 def main(path: str, num_samples: str, channel: str, *ways: str) -> None:
-    from asr.streaming.audio.capture import Capture
+    import sounddevice
+
     from asr.streaming.audio.microphone import Microphone
 
-    if "python-callback" in ways:
-        Capture._open_native = lambda *_: None
+    if "python-callback" in ways:  # as with a release of sounddevice that has no longer what native callbacks need
+        names = {name: value for name, value in vars(sounddevice).items() if name != "_StreamBase"}
+        sys.modules["sounddevice"] = SimpleNamespace(**names)
 
     def hold() -> None:
         usleep = ctypes.PyDLL(None).usleep  # a C function that does not release the interpreter lock

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 import re
+import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,12 +21,11 @@ from asr import Recognizer
 from asr.streaming.audio import audio_file
 from asr.streaming.events import Final, Partial
 from asr.streaming.terminal import cli, status
-from asr.streaming.terminal.arguments import new_parser, parse
 from asr.streaming.terminal.captions import Captions
 from asr.streaming.terminal.live import Live, Source
 from asr.streaming.terminal.output import Output
 from asr.streaming.terminal.stats import Stats
-from asr.streaming.terminal.status import FileProgress, LevelMeter, StatusLine, clock
+from asr.streaming.terminal.status import MUTED_S, FileProgress, LevelMeter, StatusLine, clock
 
 
 @contextmanager
@@ -160,28 +160,34 @@ def test_stats_are_those_of_all_streams() -> None:
     assert [part.plain for part in Stats().now()] == ["RTF 0.000"] and Stats().summary().count("\n") == 0
 
 
+@pytest.mark.usefixtures("restore_signals")
 def test_costs_come_after_the_status_line_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal(80)
     for name in ("stdout", "stderr"):
         monkeypatch.setattr(f"sys.{name}", terminal)
-    interrupt: list[int] = []
 
-    class Ended(SimpleNamespace):
+    class Interrupted:
+        """Live captions with a status line, during which Ctrl-C is pressed."""
+
+        def __init__(self, sources: object, output: Output, *_: object) -> None:
+            self.stats, self.captions = Stats(), output.captions
+
         def step(self) -> None:
-            output.captions.status(Text("-20 dB"))  # type: ignore[union-attr]
-            interrupt.append(2)
+            assert self.captions
+            self.captions.status(Text("-20 dB"))
+            signal.raise_signal(signal.SIGINT)
 
-    def new_live(opened: Output) -> Ended:
-        nonlocal output
-        output = opened
-        return Ended(finish=lambda: None, stats=Stats())
+        def finish(self) -> None: ...
 
-    output: Output
-    args = SimpleNamespace(format="text", output=None, existing="keep", stats=True)
-    assert cli._live(new_live, args, interrupt) == 0  # type: ignore[arg-type]
-    assert [line[:14] for line in terminal.text] == ["0.0 s of audio"]
+    microphone = SimpleNamespace(device=SimpleNamespace(name="USB"))
+    monkeypatch.setattr("asr.streaming.audio.microphone.Microphone", lambda *_, **options: nullcontext(microphone))
+    monkeypatch.setattr("asr.streaming.terminal.live.Live", Interrupted)
+    monkeypatch.setattr(cli, "recognizer_or_error", lambda *_: SimpleNamespace(stream=lambda: None))
+    assert cli.main(["--stats"]) == 0
+    assert [line[:14] for line in terminal.text] == ["Listening on U", "0.0 s of audio"]
 
 
+@pytest.mark.usefixtures("restore_signals")
 @pytest.mark.parametrize(("is_terminal", "realtime"), [(True, True), (False, False)])
 def test_sample_is_real_time_only_in_a_terminal(
     is_terminal: bool, realtime: bool, monkeypatch: pytest.MonkeyPatch
@@ -194,8 +200,9 @@ def test_sample_is_real_time_only_in_a_terminal(
 
     monkeypatch.setattr("sys.stdout", Terminal(80) if is_terminal else io.StringIO())
     monkeypatch.setattr("asr.streaming.terminal.files.Transcriber", transcriber)
+    monkeypatch.setattr(cli, "recognizer_or_error", lambda *_: object())
     with pytest.raises(SystemExit):
-        cli._files(None, parse(new_parser(), ["--sample"]), None)  # type: ignore[arg-type]
+        cli.main(["--sample"])
     assert (found["realtime"], found["wants_partials"]) == (realtime, realtime)
 
 
@@ -209,6 +216,8 @@ def test_live_captions_with_level_clock_and_costs(
     monkeypatch.setattr("sys.stdout", terminal)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr(status, "REDRAW_S", 1e-9)
+    # After words, such a silence does not mean that the microphone is switched off.
+    conversation = np.concatenate([conversation, np.zeros(round((MUTED_S + 4) * 16000), np.float32)])
     microphone = Recording(conversation, num_left=30)
     with Output("text", str(tmp_path / "notes.txt")) as output:
         source = Source(microphone, recognizer.stream())  # type: ignore[arg-type]
@@ -224,5 +233,4 @@ def test_live_captions_with_level_clock_and_costs(
     assert set(bar) <= {*"━─┃"} and decibels.endswith(" dB") and time == clock(len(conversation) / 16000 - 3.0)
     assert delay.startswith("delay ") and int(delay.split()[1]) >= 100  # it includes the time to fill the block
     assert factor.startswith("RTF 0.") and partial
-    assert live._view and live._view.meter.has_words
     assert live.stats.audio_s == pytest.approx(len(conversation) / 16000)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import queue
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -182,19 +180,8 @@ def test_killed_typing_process_leaves_no_key_pressed(window: Window, display: XS
     wait_until(lambda: not display.num_keys_pressed)
 
 
-class Taken(queue.SimpleQueue):  # type: ignore[type-arg]
-    """A queue that counts how often something was taken or waited for."""
-
-    num_gets = 0
-
-    def get(self, *args: Any, **options: Any) -> Any:
-        Taken.num_gets += 1
-        return super().get(*args, **options)
-
-
-def test_failing_tool_stops_only_the_typing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_tool_stops_only_the_typing(tmp_path: Path) -> None:
     """Its failure is reported once, and tried again after `resume`."""
-    monkeypatch.setattr("asr.streaming.terminal.typing_thread.queue.SimpleQueue", Taken)
     ok, typed = tmp_path / "ok", tmp_path / "typed"
     tool = TypingTool("xdotool", ("sh", "-c", f'cat >> {typed}; test -e {ok} || {{ echo "Can\'t open" >&2; exit 1; }}'))
     typing = TypingThread(tool)
@@ -207,7 +194,6 @@ def test_failing_tool_stops_only_the_typing(tmp_path: Path, monkeypatch: pytest.
         "",
     ]
     ok.touch()
-    wait_until(lambda: Taken.num_gets == 3)  # "two" is dropped like all text while typing had stopped
     typing.resume()
     typing.show(final("three"))
     typing.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-from rich.console import Console
 from support.curves import curve
 from support.trainer import new_trainer
 
@@ -19,42 +19,39 @@ from asr.cli import main
 from asr.evaluation.wer import WordErrors
 from asr.model.model import AsrModel
 from asr.training.checkpoint import Checkpoint, checkpoint_path, checkpoints
-from asr.training.progress import TrainingProgress
 from asr.training.validate import VALIDATION_CHUNKS
 
 
 def test_an_interrupted_process_first_tells_the_others(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    trainer = new_trainer([*arguments, "train.max_steps=5"])
+    trainer = new_trainer([*arguments, "train.batches_per_step=2", "train.max_steps=5"])
     trainer.world_size = 2
     told = []
 
     def all_reduce(flag: torch.Tensor, _: object) -> None:
         told.append(bool(flag))
-        trainer._request_stop()
+        signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr("torch.distributed.all_reduce", all_reduce)
-    monkeypatch.setattr(trainer, "_run_epoch", lambda _: setattr(trainer, "step", trainer.step + 1))
-    monkeypatch.setattr(trainer, "save", lambda: None)
     assert not trainer.run()
-    assert told == [False, True] and trainer.step == 1
+    assert told[:2] == [False, True] and trainer.step == 1
 
 
 KILLED_ONCE_IN_STEP_7 = """
 import os, signal, sys
 from pathlib import Path
 from asr.cli import main
-from asr.training.train import Trainer
+from asr.training.step import Learner
 
-train_step = Trainer._train_step
+take_step = Learner.__call__
 killed = Path(__file__).with_suffix(".killed")
 
-def dying_step(self, batches):
-    if self.step == 6 and os.environ["RANK"] == "1" and not killed.exists():
+def dying_step(self, batches, step):
+    if step == 7 and os.environ["RANK"] == "1" and not killed.exists():
         killed.touch()
         os.kill(os.getpid(), signal.SIGKILL)  # the other has curves that are not written yet
-    return train_step(self, batches)
+    return take_step(self, batches, step)
 
-Trainer._train_step = dying_step
+Learner.__call__ = dying_step
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -102,7 +99,7 @@ def test_processes_must_share_a_steps_batches_evenly(
 def test_validation_adds_up_the_errors_of_all_processes(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trainer = new_trainer(arguments)
+    trainer = new_trainer([*arguments, "train.batches_per_step=2", "train.max_steps=1", "train.valid_every=1"])
     trainer.world_size, trainer.rank = 2, 1
     shares: list[Any] = []
 
@@ -111,9 +108,13 @@ def test_validation_adds_up_the_errors_of_all_processes(
         return {name: WordErrors(0, 0, 1, 4) for name, _ in VALIDATION_CHUNKS}
 
     monkeypatch.setattr("asr.training.train.validate", own)
-    monkeypatch.setattr("torch.distributed.all_reduce", lambda counts: counts.add_(torch.tensor([1, 0, 1, 12])))
-    with TrainingProgress(tmp_path / "log", 100, 0, Console(), 50, visible=False) as progress:
-        trainer._validate(progress)
+
+    def all_reduce(tensor: torch.Tensor, op: object = None) -> None:
+        if op is None:  # not the flag of an interruption
+            tensor.add_(torch.tensor([1, 0, 1, 12]))
+
+    monkeypatch.setattr("torch.distributed.all_reduce", all_reduce)
+    assert trainer.run()
     assert shares == [trainer.valid_cuts[1::2]]
     assert trainer.history[0]["wer"] == {name: 3 / 16 for name, _ in VALIDATION_CHUNKS}
     assert not (tmp_path / "run" / "best.pt").exists(), "the first process writes it"

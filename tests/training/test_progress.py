@@ -14,19 +14,29 @@ from support.curves import curve
 from asr.model.model import Losses
 from asr.training.progress import StepStats, TrainingProgress
 
+STATS = StepStats(Losses(*torch.ones(5)), torch.tensor(1.0))
 
-def test_time_left_ignores_the_time_of_starting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+
+@pytest.fixture
+def console(monkeypatch: pytest.MonkeyPatch) -> Console:
+    """Gets a line for each step."""
+    monkeypatch.setattr("asr.training.progress.PLAIN_EVERY", 1)
+    return Console(file=io.StringIO())
+
+
+def test_time_left_ignores_the_time_of_starting(
+    tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = [0.0]
     monkeypatch.setattr("asr.training.progress.time.monotonic", lambda: now[0])
-    with TrainingProgress(tmp_path, 1000, 0, Console(), 50, visible=True) as progress:
+    with TrainingProgress(tmp_path, 1000, 0, console, 1, visible=True) as progress:
         now[0] = 500.0  # workers start
-        assert [progress._time_left(step) for step in (1, 2)] == ["", ""]
-        now[0] += 2 * 10.0
-        assert progress._time_left(3) == "2 h 46 min left"  # 997 steps of 10 s
-        now[0] += 18 * 10.0
-        assert progress._time_left(21) == "2 h 43 min left"
-        now[0] += 10 * 960.0
-        assert progress._time_left(981) == "3 min left"
+        progress.update(1, 0, STATS, 1e-3, 1.0)
+        for step in (2, 3, 21, 981):
+            now[0] = 500.0 + 10.0 * (step - 1)
+            progress.update(step, 0, STATS, 1e-3, 1.0)
+    left = [line.partition(" real time")[2].strip() for line in console.file.getvalue().splitlines()]
+    assert left == ["", "", "2 h 46 min left", "2 h 43 min left", "3 min left"]  # 997 steps of 10 s, and so on
 
 
 @pytest.mark.parametrize("width", [80, 160])
@@ -36,14 +46,15 @@ def test_the_bar_fits_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("asr.training.progress.time.monotonic", lambda: now[0])
     losses = Losses(*torch.tensor([123.456, 1.0, 2.0, 0.0, phones]))
     stats = [StepStats(losses._replace(total=torch.tensor(value)), torch.tensor(1.0)) for value in (123.456, torch.nan)]
-    file = io.StringIO()
-    console = Console(file=file, width=width, force_terminal=True, color_system=None)
-    with TrainingProgress(tmp_path, 100_000, 12_000, console, 5, visible=True) as progress:
-        for step in range(12_001, 12_011):
-            now[0] += 10.0
-            progress.update(step, 12, stats[step == 12_010], 1e-3, 450.0)
-            progress._bar.refresh()
-    rows = [row.rstrip() for row in re.split(r"[\r\n]|\x1b\[[0-9?;]*[A-Za-z]", file.getvalue()) if row.strip()]
+    rows = []
+    for last in (12_003, 12_005, 12_010):
+        console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
+        with TrainingProgress(tmp_path, 100_000, 12_000, console, 5, visible=True) as progress:
+            for step in range(12_001, last + 1):
+                now[0] += 10.0
+                progress.update(step, 12, stats[step == 12_010], 1e-3, 450.0)
+        shown = re.split(r"[\r\n]|\x1b\[[0-9?;]*[A-Za-z]", console.file.getvalue())
+        rows += [row.rstrip() for row in shown if row.strip()]
     assert all(len(row) <= width for row in rows) and not any("…" in row for row in rows), rows
     bar = r"epoch 12 [━╸╺ ]+ 120\d\d/100000 +"
     parts = r" \(ctc 1.000, att 2.000" + (", phones 1.500" if phones else "") + r"\)  lr 1.00e-03" if width > 80 else ""
@@ -56,23 +67,23 @@ def test_the_bar_fits_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("audio_s", "text"), [(65.12, "6.51x"), (8123.0, "812x"), (9997.0, "1000x"), (53504.0, "5350x")]
 )
-def test_the_speed_has_no_exponent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, audio_s: float, text: str) -> None:
+def test_the_speed_has_no_exponent(
+    tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch, audio_s: float, text: str
+) -> None:
     now = [0.0]
     monkeypatch.setattr("asr.training.progress.time.monotonic", lambda: now[0])
-    stats = StepStats(Losses(*torch.ones(5)), torch.tensor(1.0))
-    with TrainingProgress(tmp_path, 10, 0, Console(), 1, visible=True) as progress:
+    with TrainingProgress(tmp_path, 10, 0, console, 1, visible=True) as progress:
         now[0] += 10.0
-        progress.update(1, 1, stats, 1e-3, audio_s)
-        assert progress._status.endswith(f"  {text} real time")
+        progress.update(1, 1, STATS, 1e-3, audio_s)
+    assert console.file.getvalue().endswith(f"  {text} real time\n")
 
 
 def test_validation_is_not_part_of_the_speed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr("asr.training.progress.time.monotonic", lambda: now[0])
-    stats = StepStats(Losses(*torch.ones(5)), torch.tensor(1.0))
     with TrainingProgress(tmp_path, 100, 0, Console(quiet=True), 1, visible=True) as progress:
-        progress.update(1, 0, stats, 0.1, 3600.0)
+        progress.update(1, 0, STATS, 0.1, 3600.0)
         now[0] = 100.0
         progress.validated(1, {}, 60.0, "WER")
-        progress.update(2, 0, stats, 0.1, 3600.0)
+        progress.update(2, 0, STATS, 0.1, 3600.0)
     assert curve(tmp_path, "audio_hours_per_s")[2] == pytest.approx(1 / 40)

@@ -24,9 +24,9 @@ from asr.data.batches import Batch, BatchPlan, BatchSampler, Position, SpeechDat
 from asr.data.manifests import Refusal
 from asr.evaluation.wer import WordErrors
 from asr.model.masks import draw_chunk
-from asr.model.model import AsrModel
+from asr.model.model import AsrModel, Losses
 from asr.training.checkpoint import Checkpoint, checkpoint_path, checkpoints
-from asr.training.progress import TrainingProgress
+from asr.training.progress import StepStats, TrainingProgress
 from asr.training.step import Learner
 from asr.training.train import Trainer
 from asr.training.validate import VALIDATION_CHUNKS
@@ -63,16 +63,16 @@ def test_resume_is_exact(
 KILLED_IN_STEP_14 = """
 import os, signal, sys
 from asr.cli import main
-from asr.training.train import Trainer
+from asr.training.step import Learner
 
-train_step = Trainer._train_step
+take_step = Learner.__call__
 
-def dying_step(self, batches):
-    if self.step == 13:
+def dying_step(self, batches, step):
+    if step == 14:
         os.kill(os.getpid(), signal.SIGKILL)
-    return train_step(self, batches)
+    return take_step(self, batches, step)
 
-Trainer._train_step = dying_step
+Learner.__call__ = dying_step
 main(sys.argv[1:])
 """
 
@@ -146,7 +146,7 @@ def test_a_step_never_waits_for_the_device(
         for name in ("tolist", "cpu", "numpy"):
             monkeypatch.setattr(torch.Tensor, name, None)
         with NoHostSynchronisation():
-            figures, lr = trainer._train_step(own)
+            figures, lr = trainer.learner(own, 1)
             progress.update(1, 0, figures, lr, 1.0)
         with pytest.raises(AssertionError, match=r"is_nonzero|_local_scalar_dense"), NoHostSynchronisation():
             assert figures.grad_norm > 0
@@ -158,14 +158,14 @@ def test_a_step_never_waits_for_the_device(
 def test_step_with_nonfinite_gradient_changes_nothing(arguments: list[str], tmp_path: Path) -> None:
     trainer = new_trainer(arguments)
     (batch,) = first_batches(trainer, 1)
-    trainer._train_step([batch])
+    trainer.learner([batch], 1)
     before, state = copy.deepcopy((trainer.model.state_dict(), trainer.optimizer.state_dict()["state"]))
-    figures, lr = trainer._train_step([batch._replace(features=batch.features + torch.nan)])
+    figures, lr = trainer.learner([batch._replace(features=batch.features + torch.nan)], 2)
     assert_equal(dict(trainer.model.state_dict()), dict(before))
     assert_equal(trainer.optimizer.state_dict()["state"], state)
     with TrainingProgress(tmp_path / "log", 100, 0, Console(), 2, visible=True) as progress:
         progress.update(1, 0, figures, lr, 1.0)
-        good, lr = trainer._train_step([batch])
+        good, lr = trainer.learner([batch], 3)
         progress.update(2, 0, good, lr, 1.0)
     assert curve(tmp_path / "log", "skipped_steps") == {2: 1}
     assert curve(tmp_path / "log", "total")[2] == pytest.approx(float(good.losses.total))
@@ -182,20 +182,24 @@ def test_unreadable_batch_gives_no_gradient(arguments: list[str]) -> None:
     trainer = new_trainer([*arguments, "train.batches_per_step=2", "optim.lr=1e-12"])
     (batch,) = first_batches(trainer, 1)
     silence = SpeechDataset(trainer.tokenizer)[BatchPlan([], 0, False, 1000)]
-    alone, together = (trainer._train_step(own)[0] for own in ([batch], [batch, silence]))
+    alone, together = (trainer.learner(own, 1)[0] for own in ([batch], [batch, silence]))
     assert together.grad_norm.item() == pytest.approx(alone.grad_norm.item(), rel=1e-5)
     assert together.losses.total.item() == pytest.approx(alone.losses.total.item(), rel=1e-5), "a sum over the batches"
 
 
-def test_training_ends_if_over_a_twentieth_is_unreadable() -> None:
-    trainer = Trainer.__new__(Trainer)
-    trainer.console, trainer.num_views = Console(quiet=True), 2
-    trainer._unreadable, trainer._num_seen, trainer._num_unreadable = set(), 0, 0
+def test_training_ends_if_over_a_twentieth_is_unreadable(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    trainer = new_trainer([*arguments, "loss.cr_ctc_weight=0.2"])  # two views
     refusals = tuple(Refusal(str(i), "unreadable", "") for i in range(11))
     batch = Batch(*(torch.zeros(2 * 209) for _ in range(6)), 1.0, 0, refusals)  # 11 of 220
-    trainer._note_unreadable([batch])
+    worse = batch._replace(num_frames=torch.zeros(2 * 208), unreadable=(*refusals, refusals[0]))
+    monkeypatch.setattr("asr.training.train.batches", lambda *_: [batch, worse])
+    steps: list[int] = []
+    stats = StepStats(Losses(*torch.zeros(5)), torch.zeros(()))
+    trainer.learner = lambda _, step: steps.append(step) or (stats, 0.0)  # type: ignore[assignment, func-returns-value]
+    trainer.learner.precision = "fp32"
     with pytest.raises(ValueError, match="23 of 440 utterances"):
-        trainer._note_unreadable([batch._replace(num_frames=torch.zeros(2 * 208), unreadable=(*refusals, refusals[0]))])
+        trainer.run()
+    assert steps == [1]
 
 
 def test_interruption_saves_and_prints_how_to_go_on(arguments: list[str], tmp_path: Path) -> None:
@@ -220,7 +224,7 @@ def test_steps_have_scheduled_rates_and_clipped_gradients(arguments: list[str]) 
     trainer = new_trainer([*arguments, *options])
     before = {name: value.clone() for name, value in trainer.model.state_dict().items()}
     own = first_batches(trainer, 3)
-    figures, lr = trainer._train_step(own[:1])
+    figures, lr = trainer.learner(own[:1], 1)
     assert figures.grad_norm > 0.1
     moments = [trainer.optimizer.state[p]["exp_avg"] for p in trainer.model.parameters()]
     norm = torch.stack([moment.norm() for moment in moments]).norm()
@@ -230,9 +234,8 @@ def test_steps_have_scheduled_rates_and_clipped_gradients(arguments: list[str]) 
     expected = before["ctc.bias"].lerp(trainer.model.ctc.bias.detach(), 9 / 11)
     assert torch.allclose(trainer.average.weights["ctc.bias"], expected), "the average has the step"
     rates = [lr]
-    for batch in own[1:]:
-        trainer.step += 1
-        rates.append(trainer._train_step([batch])[1])
+    for step, batch in enumerate(own[1:], 2):
+        rates.append(trainer.learner([batch], step)[1])
         assert {group["lr"] for group in trainer.optimizer.param_groups} == {rates[-1]}
     assert rates == pytest.approx([0.0025, 0.005, 0.0075])
 
@@ -240,8 +243,7 @@ def test_steps_have_scheduled_rates_and_clipped_gradients(arguments: list[str]) 
 def test_the_average_is_what_is_validated(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trainer = new_trainer([*arguments, "optim.ema_decay=0.99"])
-    trainer._train_step(first_batches(trainer, 1))
+    trainer = new_trainer([*arguments, "optim.ema_decay=0.99", "train.max_steps=1", "train.valid_every=1"])
     seen: list[dict[str, torch.Tensor]] = []
 
     def keep(model: AsrModel, *_: object) -> dict[str, WordErrors]:
@@ -250,8 +252,7 @@ def test_the_average_is_what_is_validated(
         return {name: WordErrors(num_words=1) for name, _ in VALIDATION_CHUNKS}
 
     monkeypatch.setattr("asr.training.train.validate", keep)
-    with TrainingProgress(tmp_path / "log", 100, 0, Console(), 50, visible=True) as progress:
-        trainer._validate(progress)
+    assert trainer.run()
     assert_equal(dict(seen[0]), trainer.average.weights)
     assert not torch.equal(seen[0]["ctc.weight"], trainer.model.ctc.weight)
     best = Checkpoint.load(tmp_path / "run" / "best.pt")
@@ -262,14 +263,15 @@ def test_the_average_is_what_is_validated(
 def test_only_trained_chunks_choose_the_best(
     options: list[str], best: int, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trainer = new_trainer([*arguments, *options])
-    with TrainingProgress(tmp_path / "log", 100, 0, Console(), 50, visible=False) as progress:
-        for step, full, chunks in ((1, 5, 1), (2, 4, 2)):  # wrong words of 10
-            rates = {"full": full, "640ms": chunks, "320ms": chunks}
-            found = {name: WordErrors(substitutions=rates[name], num_words=10) for name, _ in VALIDATION_CHUNKS}
-            monkeypatch.setattr("asr.training.train.validate", lambda *_, found=found: found)
-            trainer.step = step
-            trainer._validate(progress)
+    found = (
+        {
+            name: WordErrors(substitutions=full if name == "full" else chunks, num_words=10)
+            for name, _ in VALIDATION_CHUNKS
+        }
+        for full, chunks in ((5, 1), (4, 2))  # wrong words of 10
+    )
+    monkeypatch.setattr("asr.training.train.validate", lambda *_: next(found))
+    assert new_trainer([*arguments, *options, "train.max_steps=2", "train.valid_every=1"]).run()
     assert Checkpoint.load(tmp_path / "run" / "best.pt").training["step"] == best
 
 

@@ -138,7 +138,7 @@ def test_interruption_before_training_keeps_former_weights(
         raise KeyboardInterrupt
 
     (tmp_path / "new.safetensors").write_bytes(b"former")
-    monkeypatch.setattr("asr.training.gpu.train._ahead", interrupt)
+    monkeypatch.setattr(Batches, "tokens", interrupt)
     assert main([*command, "--minutes=60"]) == 130
     assert (tmp_path / "new.safetensors").read_bytes() == b"former"
 
