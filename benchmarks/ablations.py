@@ -38,10 +38,10 @@ from asr.training.checkpoint import Checkpoint, checkpoint_path, load_pretrained
 from asr.training.pretrained import Pretrained
 
 BASELINE = "baseline"
-CHUNKS = ("full", "640", "320", "160")
-"""Chunks to score with greedy search, in ms. At 640 ms, rescoring by the decoder is also scored, because it shows the
-effect of label smoothing and similar settings. Errors are in characters: after a small budget, hardly any word is
-right, but character errors show differences."""
+CHUNKS = {"full": "full", "640": "640 ms", "320": "320 ms", "160": "160 ms"}
+"""Chunks to score with greedy search, and their headings. At 640 ms, rescoring by the decoder is also scored, because
+it shows the effect of label smoothing and similar settings. Errors are in characters: after a small budget, hardly any
+word is right, but character errors show differences."""
 DEFAULT_STEPS = 1200
 """About 10 minutes of the recipe tiny on two CPU cores, at 0.5 s a step."""
 
@@ -77,9 +77,7 @@ def all_variants(base: Config) -> dict[str, tuple[str, ...]]:
         **choices("label-smoothing", "loss.label_smoothing", "0", "0.1"),
         **choices("scheduled-sampling", "loss.scheduled_sampling", "0", "0.2"),
         "units-char": ("tokenizer.kind=char",),
-        "units-bpe-128": ("tokenizer.kind=bpe", "tokenizer.vocab_size=128"),
-        "units-bpe-256": ("tokenizer.kind=bpe", "tokenizer.vocab_size=256"),
-        "units-bpe-512": ("tokenizer.kind=bpe", "tokenizer.vocab_size=512"),
+        **{f"units-bpe-{n}": ("tokenizer.kind=bpe", f"tokenizer.vocab_size={n}") for n in (128, 256, 512)},
         "units-wordpiece-256": ("tokenizer.kind=wordpiece", "tokenizer.vocab_size=256"),
         "cr-ctc-off": ("loss.cr_ctc_weight=0",),
         "cr-ctc": ("loss.cr_ctc_weight=0.2",),
@@ -105,14 +103,12 @@ def choose_variants(recipe: str, common: Sequence[str]) -> tuple[dict[str, tuple
     for name, overrides in all_variants(base).items():
         try:
             config = load_config(recipe, [*common, *overrides])
+            reason = _misfit(config, base, pretrained)
         except ConfigError as error:
-            left_out[name] = str(error)
-            continue
-        if config == base:
-            continue
-        if reason := _misfit(config, base, pretrained):
+            reason = str(error)
+        if reason:
             left_out[name] = reason
-        else:
+        elif config != base:
             chosen[name] = overrides
     return chosen, left_out
 
@@ -182,33 +178,28 @@ def train(commands: Commands, recipe: str, overrides: Sequence[str], run: Path, 
 def measure(commands: Commands, checkpoint: Checkpoint, run: Path, options: Sequence[str]) -> dict[str, Any]:
     """Size, speed and error rates (0.1 is 10 %) of a trained model. options: of `asr evaluate`."""
 
-    def character_errors(search: str, chunks: Sequence[str]) -> dict[str, float]:
-        texts = run / f"{search}.tsv"
-        commands.run(
-            *("evaluate", str(run), *options, "--hypotheses", str(texts)),
-            *("--chunk-ms", ",".join(chunks), "--search", search, "--json", str(run / f"{search}.json")),
-        )
-        rows = [line.split("\t") for line in texts.read_text(encoding="utf-8").splitlines()]
-        return {chunk: character_error_rate([row[4:] for row in rows if row[1] == chunk]) for chunk in CHUNKS}
+    def recognized(search: str, *chunks: str) -> dict[str, list[list[str]]]:
+        path = run / f"{search}.tsv"
+        chosen = ["--chunk-ms", ",".join(chunks), "--search", search, "--hypotheses", str(path)]
+        commands.run("evaluate", str(run), *options, *chosen)
+        rows = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines()]
+        return {chunk: [row[4:] for row in rows if row[1] == chunk] for chunk in chunks}
 
-    rates = character_errors("greedy", CHUNKS)
-    words = json.loads((run / "greedy.json").read_text(encoding="utf-8"))["results"]
-    rescored = None
-    if checkpoint.config.loss.ctc_weight < 1:  # otherwise the decoder is untrained
-        rescored = character_errors("rescore", ["640"])["640"]
+    texts = recognized("greedy", *CHUNKS)
+    has_decoder = checkpoint.config.loss.ctc_weight < 1  # otherwise it is untrained
     return {
         "parameters": sum(p.numel() for p in checkpoint.pretrained().model().parameters()),
         "seconds_per_step": seconds_per_step(run),
-        "cer": rates,
-        "rescored_640": rescored,
-        "wer_640": next(r["wer"] for r in words if r["chunk_ms"] == 640),
+        "cer": {chunk: character_error_rate(pairs) for chunk, pairs in texts.items()},
+        "rescored_640": character_error_rate(recognized("rescore", "640")["640"]) if has_decoder else None,
+        "wer_640": count_errors(*zip(*texts["640"], strict=True)).rate,
     }
 
 
 def character_error_rate(texts: Sequence[Sequence[str]]) -> float:
     """Character error rate of pairs of a reference and a hypothesis; a space is a character, too."""
     spelled = [[" ".join(text.replace(" ", "_")) for text in pair] for pair in texts]
-    return count_errors([r for r, _ in spelled], [h for _, h in spelled]).rate if spelled else float("nan")
+    return count_errors(*zip(*spelled, strict=True)).rate
 
 
 def seconds_per_step(run: Path) -> float | None:
@@ -226,18 +217,14 @@ class Results:
         """Loads the results of an earlier run from `path`. Raises ValueError if its settings differ."""
         self._path = path
         self.settings = dict(settings)
-        self.by_name: dict[str, dict[str, Any]] = {}
-        if not path.is_file():
-            self._write()
-            return
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {"settings": self.settings}
         for key, value in self.settings.items():
-            if found["settings"].get(key) != value:
+            if (former := found["settings"].get(key)) != value:
                 raise ValueError(
-                    f"{path} holds results of another budget ({key} was {found['settings'].get(key)!r}, "
-                    f"is {value!r}): choose another --out"
+                    f"{path} holds results of another budget ({key} was {former!r}, is {value!r}): choose another --out"
                 )
-        self.by_name = found["results"]
+        self.by_name: dict[str, dict[str, Any]] = found.get("results", {})
+        self._write()
 
     def add(self, name: str, overrides: Sequence[str], measured: Mapping[str, Any]) -> None:
         self.by_name[name] = {"overrides": list(overrides), **measured}
@@ -251,7 +238,7 @@ class Results:
 def table(results: Mapping[str, Mapping[str, Any]]) -> str:
     """Markdown: the baseline, then the others in the order of `results`, with their differences in parentheses."""
     base = results[BASELINE]
-    heads = [*map(_chunk_name, CHUNKS), "rescored, 640 ms", "words, 640 ms"]
+    heads = [*CHUNKS.values(), "rescored, 640 ms", "words, 640 ms"]
     lines = [
         "Character errors in %, greedy unless stated; in brackets the difference to the baseline.\n",
         "| variant | settings | parameters | s/step | " + " | ".join(heads) + " |",
@@ -268,10 +255,6 @@ def table(results: Mapping[str, Mapping[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _chunk_name(chunk: str) -> str:
-    return chunk if chunk == "full" else f"{chunk} ms"
-
-
 def _rates(result: Mapping[str, Any]) -> list[float | None]:
     return [*(result["cer"][chunk] for chunk in CHUNKS), result["rescored_640"], result["wer_640"]]
 
@@ -285,11 +268,11 @@ def _cell(rate: float | None, reference: float | None) -> str:
 def plot(results: Mapping[str, Mapping[str, Any]], path: Path, title: str) -> None:
     """Writes a PNG: a row of dots per variant, one per chunk size; vertical lines for the baseline."""
     figure, axes = new_axes(7, 1.5 + 0.25 * len(results))
-    for number, chunk in enumerate(CHUNKS):
+    for number, (chunk, heading) in enumerate(CHUNKS.items()):
         color = f"C{number}"
         axes.axvline(100 * results[BASELINE]["cer"][chunk], color=color, alpha=0.4)
         rates = [100 * result["cer"][chunk] for result in results.values()]
-        axes.plot(rates, range(len(results)), "o", color=color, label=_chunk_name(chunk))
+        axes.plot(rates, range(len(results)), "o", color=color, label=heading)
     axes.set_yticks(range(len(results)), list(results))
     axes.invert_yaxis()
     axes.set_xlabel("character error rate in %, greedy")
@@ -364,10 +347,8 @@ def run_all(args: argparse.Namespace) -> int:
         return 0
 
     args.out.mkdir(parents=True, exist_ok=True)
-    settings = {"recipe": args.recipe, "steps": args.steps, "overrides": common, "train": args.train}
-    settings |= {"valid": args.valid, "num_utterances": args.num_utterances}
-    settings |= {"processes": args.processes, "device": args.device}
-    results = Results(args.out / "results.json", settings)
+    given = ("recipe", "steps", "train", "valid", "num_utterances", "processes", "device")
+    results = Results(args.out / "results.json", {name: getattr(args, name) for name in given} | {"overrides": common})
     # No validation during training, so that the last weights are measured.
     common = [*common, f"data.train={json.dumps(args.train)}", "data.valid=[]", "train.keep_checkpoints=1"]
     common.append(f"train.device={args.device}")
@@ -394,7 +375,6 @@ def run_all(args: argparse.Namespace) -> int:
                 except AblationError as error:
                     print(f"ablations: {name}: {error}", file=sys.stderr)
                     failed.append(name)
-                    continue
                 if BASELINE in results.by_name:  # no comparison without a baseline
                     write_report(results, list(order), args.out)
         except KeyboardInterrupt:
