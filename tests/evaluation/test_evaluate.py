@@ -340,6 +340,19 @@ def test_the_language_model_is_used_where_asked(
     assert "--search beam+lm needs a language model: add --lm" in capsys.readouterr().err
 
 
+def test_search_over_phones_is_not_rescored(
+    data: Path, phone_model: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, lm = phone_model
+    out = tmp_path / "out.json"
+    arguments = ["evaluate", str(model), "--data", str(data), "--chunk-ms", "640", "--lm", str(lm), "--json", str(out)]
+    assert main(arguments) == 0
+    assert [row["search"] for row in json.loads(out.read_text())["results"]] == ["greedy", "beam", "beam+lm"]
+    assert main([*arguments, "--search", "beam+lm,rescore+lm"]) == 1
+    error = capsys.readouterr().err
+    assert f"--search rescore+lm: {model} and --lm {lm} search over phones" in error and "use beam+lm" in error
+
+
 def test_recordings_too_short_for_a_frame_say_nothing(tiny_onnx: Path, checkpoint: Path) -> None:
     for path in (tiny_onnx, checkpoint):
         engine = open_engine(path)
