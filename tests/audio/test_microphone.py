@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
+from support import wait_until
 from support.recording_process import LEAD_IN, counting, record
 from support.virtual_microphone import VirtualMicrophone
-from support.x_server import wait_until
 
 from asr import Recognizer
 from asr._core import RingBuffer

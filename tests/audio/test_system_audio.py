@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+from support import wait_until
 from support.recording_process import LEAD_IN, counting
 from support.virtual_microphone import SINK, VirtualMicrophone
-from support.x_server import wait_until
 
 from asr.streaming import MicrophoneError
 from asr.streaming.audio.system_audio import SystemAudio, default_output

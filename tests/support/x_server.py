@@ -7,8 +7,6 @@ import os
 import subprocess
 from pathlib import Path
 
-from support import wait_until as wait_until
-
 
 class Window:
     """An xterm. `text`: what was typed into it."""

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.x_server import Window, XServer, wait_until
+from support import wait_until
+from support.x_server import Window, XServer
 
 from asr import Recognizer
 from asr.runtime.search import Word
