@@ -119,6 +119,19 @@ def test_a_full_disk_is_status_507(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "cannot be stored: No space left on device" in str(error)
 
 
+def test_full_disk_is_no_fault_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small upload is in memory until a decoder needs it on the disk."""
+
+    def rollover(file: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(tempfile.SpooledTemporaryFile, "rollover", rollover)
+    server = Server(Recognizer(bundled_model("int8"), search="greedy", second_pass=False), num_threads=1)
+    with TestClient(create_app(server, Access()), base_url="http://localhost") as client:
+        answer = client.post("/v1/audio/transcriptions", files={"file": ("a.wav", b"any")})
+    assert answer.status_code == 507 and "No space left on device" in answer.json()["error"]["message"]
+
+
 def test_server_that_ends_takes_no_upload() -> None:
     error = refusal_of_upload(HEAD, stopping=True)
     assert error.status == 503 and error.to_dict()["code"] == "stopping"

@@ -100,11 +100,13 @@ async def receive_form(request: Request, server: Server) -> tuple[FormData, IO[b
     parser = MultiPartParser(request.headers, body(), max_files=1, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES)
     try:
         form = await parser.parse()
+        upload = form.get("file")
+        if isinstance(upload, UploadFile):
+            await asyncio.to_thread(upload.file.fileno)  # moves it from memory to the disk, where decoders read it
     except OSError as error:
         raise ProtocolError(f"the upload cannot be stored: {error.strerror}; try again later", status=507) from error
     except (MultiPartException, ValueError) as error:
         raise ProtocolError(f"the form cannot be read: {error}") from error
-    upload = form.get("file")
     if not isinstance(upload, UploadFile):
         raise ProtocolError("the audio is missing: send it as field 'file', with a file name", "file")
     return form, upload.file
