@@ -40,6 +40,9 @@ from asr.streaming.server.session import Session, SessionFailed
 
 DEFAULT_SAMPLE_RATE = 8000
 MAX_ALTERNATIVES = 1000
+MAX_PHRASE_LETTERS = 20_000
+"""Maximum number of letters of a `phrase_list`. Pronouncing unknown words of so many letters takes 0.5 s, for which the
+changes of other clients wait."""
 
 
 async def serve(websocket: WebSocket) -> None:
@@ -166,6 +169,8 @@ class Dialogue:
     async def _restrict(self, phrases: Any) -> None:
         if not isinstance(phrases, list) or not all(isinstance(phrase, str) for phrase in phrases):
             raise ProtocolError(f"phrase_list is {shown(phrases)}; it must be a list of strings")
+        if (num_letters := sum(map(len, phrases))) > MAX_PHRASE_LETTERS:
+            raise ProtocolError(f"phrase_list has {num_letters} letters; it may have {MAX_PHRASE_LETTERS}")
         free = self._free
         changes = {"phrases": free.phrases, "hotwords": free.hotwords, "search": free.search}
         if phrases:  # greedy search, which a server may use for speed, does not support a grammar
