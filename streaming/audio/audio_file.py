@@ -41,6 +41,8 @@ STDIN = "-"
 INTO_A_PIPE = "ffmpeg -v error -nostdin -i FILE -f wav - |"
 _STREAMED = (b"RIFF", b"RF64", b"FORM", b".snd", b"fLaC")
 """Magic numbers of the formats that libsndfile reads without seeking to the end."""
+_SDS = b"\xf0\x7e"
+"""Magic number of MIDI sample dumps. For a damaged one, libsndfile writes thousands of lines to standard output."""
 _HEAD = 16
 _TOLERANCE = 2 * 1152
 """Maximum number of samples that an MP3 may lack compared with its header, because its last frames are padding."""
@@ -201,6 +203,8 @@ def _open(
         if not head:
             hint = f"; send audio into it: {INTO_A_PIPE} ..." if path == STDIN else ""
             raise AudioFileError(f"{name_of(path)} is empty{hint}")
+        if head.startswith(_SDS):
+            raise AudioFileError(f"{name_of(path)} is a MIDI sample dump, which is not supported; convert it to WAV")
         kind = kind_of(head)
         if kind in FFMPEG_KINDS:
             from asr.streaming.audio.ffmpeg import Ffmpeg

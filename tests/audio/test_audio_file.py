@@ -62,6 +62,13 @@ def ffmpeg(folder: Path, sample: np.ndarray, name: str, *options: str) -> Path:
 # ---- cut, and joined ----
 
 
+def test_midi_sample_dump_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.sds"
+    soundfile.write(path, np.zeros(2000), 16000, format="SDS", subtype="PCM_16")
+    samples, trouble = read(path)
+    assert not len(samples) and "a.sds is a MIDI sample dump, which is not supported; convert it to WAV" in trouble
+
+
 @pytest.mark.parametrize("suffix", FORMATS)
 def test_reports_only_a_cut_file(suffix: str, sample: np.ndarray, tmp_path: Path) -> None:
     path, content = tmp_path / f"a.{suffix}", encode(sample, suffix)
