@@ -93,8 +93,10 @@ def list_text(name: str, lines: str | Path | Sequence[str]) -> str:
             text, lines = "\n".join(lines), "the list"
     except FileNotFoundError:
         raise ValueError(f"{name}: there is no file {lines} (to give the words themselves, use a list)") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise ValueError(f"{name}: {lines} cannot be read as UTF-8 text: {error}") from error
+    except OSError as error:
+        raise ValueError(f"{name}: {lines} cannot be read: {error.strerror}") from error
     if len(text) > MAX_LIST:
         raise ValueError(f"{name}: {lines} has more than {MAX_LIST} characters, too many for a list of words")
     return text

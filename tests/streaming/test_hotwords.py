@@ -102,6 +102,8 @@ def test_lists_come_from_files(tmp_path: Path, capsys: pytest.CaptureFixture[str
     (tmp_path / "latin.txt").write_bytes(b"caf\xe9")
     with pytest.raises(ValueError, match=r"hotwords: .*latin\.txt cannot be read as UTF-8"):
         list_text("hotwords", tmp_path / "latin.txt")
+    with pytest.raises(ValueError, match=rf"hotwords: {tmp_path} cannot be read: Is a directory$"):
+        list_text("hotwords", tmp_path)
 
 
 @pytest.mark.parametrize(
