@@ -20,7 +20,6 @@ from typing import Any
 RECIPES = Path(__file__).parent / "recipes"
 """Folder of the bundled recipes."""
 
-
 MAX_PHONES = 127
 """Limit of the language model file and the search, which store a phone in 7 bits."""
 
@@ -295,6 +294,7 @@ class TrainConfig:
     False refuses such letters. Only for models with tokens of kind char."""
 
     def __post_init__(self) -> None:
+        _require(0 <= self.seed < 2**63, "train.seed", self.seed, "in [0, 2^63)")
         _require_choice("train.precision", self.precision, ("bf16", "fp32"))
         _require_choice("train.device", self.device, ("auto", "cpu", "cuda"))
         _require_least(self, "train", 1, "max_steps", "valid_every", "save_every", "log_every", "keep_checkpoints")

@@ -43,6 +43,8 @@ def test_overrides_take_the_type_of_the_field() -> None:
         ("nonsense", "write section.key=value"),
         ("optim.lr=[1", r"the value of 'optim\.lr=\[1' is not YAML"),
         ("optim.lr=" + 5000 * "[", "is not YAML"),
+        ("train.seed=-1", r"train\.seed = -1 is not allowed: it must be in \[0, 2\^63\)"),
+        ("train.seed=99999999999999999999", r"train\.seed = 99999999999999999999 is not allowed"),
         ("data.max_batch_s=.inf", r"data\.max_batch_s = inf must be finite"),
         ("optim.lr=" + 400 * "9", "must be of type float"),
     ],
