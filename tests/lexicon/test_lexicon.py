@@ -41,7 +41,7 @@ def test_dictionary_is_read_without_stress_and_written(tmp_path: Path) -> None:
     assert "TOMATO(2)  T AH M AA T OW\n" in (tmp_path / "again.txt").read_text(encoding="utf-8")
 
 
-def test_byte_order_mark_is_no_part_of_a_word(tmp_path: Path) -> None:
+def test_byte_order_mark_is_not_in_a_word(tmp_path: Path) -> None:
     (tmp_path / "dict.txt").write_text("AO  AO\n", encoding="utf-8-sig")
     assert list(load_lexicon(tmp_path / "dict.txt").pronunciations) == ["AO"]
 

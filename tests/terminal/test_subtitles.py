@@ -55,7 +55,7 @@ def test_cues_hold_to_their_limits_and_lose_nothing(finals: list[Final]) -> None
     assert "".join("".join(cue.lines) for cue in found).replace(" ", "") == spoken.replace(" ", "")
 
 
-def test_line_breaks_within_words_do_not_end_a_cue() -> None:
+def test_line_breaks_in_words_end_no_cue() -> None:
     spoken = ("Dear all,", "\n\n", "thank\n\nyou", "  ")
     words = tuple(Word(word, i / 5, (i + 1) / 5, 0.9) for i, word in enumerate(spoken))
     for kept in (words, words[:1] + words[2:]):
