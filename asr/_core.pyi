@@ -176,7 +176,6 @@ class Fbank:
     def input_finished(self) -> None: ...
     def get_frames(self, start: int, count: int) -> npt.NDArray[np.float32]: ...
     def discard_frames(self, before: int) -> None: ...
-    def reset(self) -> None: ...
     @property
     def sample_rate(self) -> int: ...
     @property
@@ -337,38 +336,6 @@ class CtcPhraseSearch:
     def num_frames(self) -> int: ...
     @property
     def num_trailing_blanks(self) -> int: ...
-
-@final
-class Endpointer:
-    def __init__(
-        self,
-        *,
-        silence_after_speech_s: float = 2.0,
-        min_silence_after_speech_s: float = 0.5,
-        silence_without_speech_s: float = 5.0,
-        max_utterance_s: float = 20.0,
-        frame_s: float = 0.04,
-    ) -> None: ...
-    def update(
-        self,
-        *,
-        num_frames: int,
-        num_trailing_silence_frames: int,
-        has_speech: bool,
-        word_begins: bool = False,
-        end_log_prob: float = -3.0,
-        num_words: int = 6,
-        longest_pause_frames: int = 0,
-        end_log_odds: float | None = None,
-    ) -> Literal["silence_after_speech", "silence_without_speech", "max_utterance"] | None: ...
-    @property
-    def silence_after_speech_s(self) -> float: ...
-    @property
-    def silence_without_speech_s(self) -> float: ...
-    @property
-    def max_utterance_s(self) -> float: ...
-    @property
-    def frame_s(self) -> float: ...
 
 _Word = tuple[str, float, float, float]  # text, start and end in seconds, confidence
 

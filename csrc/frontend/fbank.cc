@@ -110,7 +110,7 @@ Fbank::Fbank(const FbankOptions& options, std::int64_t num_silent)
 template <typename Sample>
 void Fbank::accept_waveform(const Sample* samples, std::size_t count) {
   if (finished_) {
-    throw std::invalid_argument("accept_waveform after input_finished: call reset() to start another stream");
+    throw std::invalid_argument("accept_waveform after input_finished: make another object for the next stream");
   }
   for (std::size_t done = 0; done < count;) {
     const std::size_t block = std::min(kBlock, count - done), held = samples_.size();
@@ -204,14 +204,6 @@ void Fbank::discard_frames(std::int64_t before) {
     features_begin_ = first_frame_;
     if (features_.capacity() > 4 * features_.size() + (std::size_t{1} << 16)) features_.shrink_to_fit();
   }
-}
-
-void Fbank::reset() {
-  samples_.clear();
-  features_.clear();
-  samples_begin_ = num_samples_ = num_nonfinite_ = 0;
-  features_begin_ = first_frame_ = num_frames_ = 0;
-  finished_ = false;
 }
 
 }  // namespace asr_stream

@@ -59,9 +59,6 @@ class Fbank {
   // Frees the frames before `before`. Throws if `before` is beyond num_frames_ready or negative.
   void discard_frames(std::int64_t before);
 
-  // Back to the state after construction, for the next stream.
-  void reset();
-
   int num_bins() const noexcept { return options_.num_bins; }
   int sample_rate() const noexcept { return options_.sample_rate; }
   std::int64_t num_samples() const noexcept { return num_samples_; }

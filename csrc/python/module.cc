@@ -16,7 +16,6 @@
 #include "search/ctc_greedy_search.h"
 #include "search/ctc_phrase_search.h"
 #include "search/ctc_prefix_beam_search.h"
-#include "search/endpointer.h"
 #include "python/exclusive.h"
 #include "frontend/fbank.h"
 #include "search/lm_fusion.h"
@@ -118,7 +117,6 @@ void bind_fbank(py::module_& m) {
           },
           "start"_a, "count"_a)
       .def("discard_frames", exclusive(&Fbank::discard_frames), "before"_a)
-      .def("reset", exclusive(&Fbank::reset))
       .def_property_readonly("num_bins", exclusive(&Fbank::num_bins))
       .def_property_readonly("sample_rate", exclusive(&Fbank::sample_rate))
       .def_property_readonly("num_samples", exclusive(&Fbank::num_samples))
@@ -209,35 +207,6 @@ void bind_ctc(py::module_& m) {
   bind_search_methods<CtcPhraseSearch>(closed);
 }
 
-void bind_endpointer(py::module_& m) {
-  py::class_<Endpointer>(m, "Endpointer")
-      .def(py::init([](double after_speech, double min_after_speech, double without_speech, double max_utterance,
-                       double frame) {
-             return Endpointer(EndpointerOptions{after_speech, min_after_speech, without_speech, max_utterance, frame});
-           }),
-           py::kw_only(), "silence_after_speech_s"_a = EndpointerOptions{}.silence_after_speech_s,
-           "min_silence_after_speech_s"_a = EndpointerOptions{}.min_silence_after_speech_s,
-           "silence_without_speech_s"_a = EndpointerOptions{}.silence_without_speech_s,
-           "max_utterance_s"_a = EndpointerOptions{}.max_utterance_s, "frame_s"_a = kEncoderFrameS)
-      .def(
-          "update",
-          [](const Endpointer& self, std::int64_t num_frames, std::int64_t num_trailing_silence_frames,
-             bool has_speech, bool word_begins, double end_log_prob, std::int64_t num_words, std::int64_t pause,
-             std::optional<double> end_log_odds) {
-            const EndpointCues cues{end_log_prob, num_words, pause, end_log_odds};
-            return name(self.update(num_frames, num_trailing_silence_frames, has_speech, word_begins, cues));
-          },
-          py::kw_only(), "num_frames"_a, "num_trailing_silence_frames"_a, "has_speech"_a, "word_begins"_a = false,
-          "end_log_prob"_a = EndpointCues::kUsualEndLogProb, "num_words"_a = EndpointCues::kManyWords + 0,
-          "longest_pause_frames"_a = 0, "end_log_odds"_a = py::none())
-      .def_property_readonly("silence_after_speech_s",
-                             [](const Endpointer& self) { return self.options().silence_after_speech_s; })
-      .def_property_readonly("silence_without_speech_s",
-                             [](const Endpointer& self) { return self.options().silence_without_speech_s; })
-      .def_property_readonly("max_utterance_s", [](const Endpointer& self) { return self.options().max_utterance_s; })
-      .def_property_readonly("frame_s", [](const Endpointer& self) { return self.options().frame_s; });
-}
-
 void bind_spelling(py::module_& m) {
   m.def(
       "spell",
@@ -276,7 +245,6 @@ PYBIND11_MODULE(_core, m) {
   bind_fbank(m);
   bind_lm(m);
   bind_ctc(m);
-  bind_endpointer(m);
   bind_spelling(m);
   bind_options(m);
   bind_segment(m);
