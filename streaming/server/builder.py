@@ -15,6 +15,12 @@ from asr.streaming.recognizer import Recognizer
 
 _QUICK = {"text", "second_pass", "silence_after_speech_s", "min_silence_after_speech_s"}
 """Options that can be changed in 0.1 ms."""
+ENDING = "the server is about to end; connect again later"
+"""What clients are told that come late."""
+
+
+class BuilderClosed(Exception):
+    """The server is about to end, and makes no more recognizers."""
 
 
 class Builder:
@@ -24,8 +30,9 @@ class Builder:
         self._executor = ThreadPoolExecutor(1, "build")
 
     async def build(self, recognizer: Recognizer, **changes: Any) -> Recognizer:
-        """`recognizer` with `changes`, see `Recognizer.with_options`; itself if nothing changes. Raises ValueError.
+        """`recognizer` with `changes`, see `Recognizer.with_options`; itself if nothing changes.
 
+        Raises ValueError, and BuilderClosed if `close` is called before its turn.
         A tuple of `hotwords` comes from a client: the result has those that it can use.
         """
         changes = {name: value for name, value in changes.items() if value != getattr(recognizer, name)}
@@ -33,7 +40,18 @@ class Builder:
             return recognizer
         if changes.keys() <= _QUICK:
             return recognizer.with_options(**changes)
-        return await asyncio.get_running_loop().run_in_executor(self._executor, _build, recognizer, changes)
+        try:
+            turn = self._executor.submit(_build, recognizer, changes)
+        except RuntimeError as error:
+            raise BuilderClosed(ENDING) from error
+        made = asyncio.wrap_future(turn)
+        try:
+            await asyncio.wait([made])  # `await made` would raise for `close` what a cancelled task raises
+        finally:
+            made.cancel()  # if the task is cancelled, because its client has left
+        if made.cancelled():
+            raise BuilderClosed(ENDING)
+        return made.result()
 
     def close(self) -> None:
         """Stops the thread once its current recognizer is made."""

@@ -15,7 +15,7 @@ import soundfile
 import asr
 from asr.cores import num_cores
 from asr.streaming.recognizer import Recognizer
-from asr.streaming.server.builder import Builder
+from asr.streaming.server.builder import ENDING, Builder, BuilderClosed
 from asr.streaming.server.metrics import Metrics
 from asr.streaming.server.scheduler import Scheduler
 from asr.streaming.server.security.descriptors import OpenConnections
@@ -77,7 +77,7 @@ class Server:
         """
         if self.stopping.is_set():
             self.metrics.refused("stopping")
-            raise Refused("the server is about to end; connect again later")
+            raise Refused(ENDING)
         if len(self.sessions) + self._num_opening >= self.limits.max_sessions:
             self.metrics.refused("full")
             raise Refused(f"all {self.limits.max_sessions} streams are taken; connect again later")
@@ -87,6 +87,8 @@ class Server:
         self._num_opening += 1
         try:
             recognizer = await self.builder.build(self.recognizer, **changes)
+        except BuilderClosed as error:
+            raise Refused(str(error)) from error
         finally:
             self._num_opening -= 1
         session = Session(
@@ -111,16 +113,17 @@ class Server:
     async def stop(self) -> None:
         """Waits for the sessions' finals within the limits, then closes the sessions and the threads.
 
-        Late sessions have half of that time to catch up, then send the finals of what was recognized.
+        Late sessions have half of that time to catch up or to change their options, then send the finals of what was
+        recognized.
         """
         self.stopping.set()
         begun = time.monotonic()
         for share in (0.5, 1.0):
             while self.sessions and time.monotonic() < begun + share * self.limits.shutdown_s:
                 await asyncio.sleep(0.02)
+            self.builder.close()
             for session in self.sessions:
                 session.skip_audio()
         for session in self.sessions:
             session.close("the server ends before all could be recognized; try again later")
-        self.builder.close()
         await asyncio.to_thread(self.scheduler.close)

@@ -13,7 +13,7 @@ import numpy as np
 from asr.streaming.events import Event, Final, Partial
 from asr.streaming.recognizer import Recognizer
 from asr.streaming.resampler import SAMPLE_RATE, check_sample_rate, check_samples
-from asr.streaming.server.builder import Builder
+from asr.streaming.server.builder import Builder, BuilderClosed
 from asr.streaming.server.scheduler import Job, Report, Scheduler
 from asr.streaming.stream import Stream
 
@@ -89,12 +89,15 @@ class Session:
         await self._submit(lambda stream: stream.end_utterance())
 
     async def change(self, **changes: Any) -> None:
-        """Ends the utterance and changes options, see `Builder.build`, if any differ. Raises ValueError.
+        """Ends the utterance and changes options, see `Builder.build`, if any differ. Raises ValueError, SessionFailed.
 
         Waits until all queued audio is recognized, so that a client that keeps changing options has few recognizers.
         """
         await self._wait_until(lambda: not self._arrivals)
-        recognizer = await self._builder.build(self.recognizer, **changes)
+        try:
+            recognizer = await self._builder.build(self.recognizer, **changes)
+        except BuilderClosed as error:
+            raise SessionFailed(str(error)) from error
         if recognizer is not self.recognizer:
             await self._submit(lambda stream: stream.change(recognizer))
             self.recognizer = recognizer

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import numpy as np
 import pytest
 from test_scheduler import Gate
 
 from asr import Recognizer
-from asr.streaming.server.builder import Builder
+from asr.streaming.server.builder import Builder, BuilderClosed
 from asr.streaming.server.protocols.common import (
     MAX_KEYWORD_LENGTH,
     MAX_KEYWORD_LETTERS,
@@ -17,7 +18,9 @@ from asr.streaming.server.protocols.common import (
     keywords_within_limits,
     warnings_about,
 )
-from asr.streaming.server.server import Server
+from asr.streaming.server.security.limits import Limits
+from asr.streaming.server.server import Refused, Server
+from asr.streaming.server.session import SessionFailed
 
 WAIT_S = 60.0
 BAD = ("Bertie:0", ":2", "C3PO", "Straße", "Bertie:21")
@@ -66,6 +69,42 @@ def test_equal_options_build_nothing_and_errors_are_raised(recognizer: Recognize
     for changes in ({"silence_after_speech_s": -1.0}, {"chunk_ms": 7, "hotwords": GOOD}):
         with pytest.raises(ValueError, match=r"silence_after_speech_s|chunk_ms"):
             build(recognizer, **changes)
+
+
+def test_a_server_ends_before_queued_changes(recognizer: Recognizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its clients are told, in half of the time that sessions have to end."""
+    begun, free = threading.Event(), threading.Event()
+
+    def with_options(self: Recognizer, **changes: object) -> Recognizer:
+        begun.set()
+        free.wait(WAIT_S)
+        return recognizer
+
+    monkeypatch.setattr(Recognizer, "with_options", with_options)
+
+    async def change(server: Server) -> None:
+        async with server.open("test") as session:
+            await session.change(hotwords=GOOD)
+
+    async def run() -> None:
+        server = Server(recognizer, num_threads=1, limits=Limits(shutdown_s=0.2))
+        changing = [asyncio.create_task(change(server)) for _ in range(3)]
+        opening = asyncio.create_task(change_at_once(server))
+        await asyncio.to_thread(begun.wait, WAIT_S)
+        stopping = asyncio.create_task(server.stop())
+        found = await asyncio.wait_for(asyncio.gather(*changing[1:], opening, return_exceptions=True), WAIT_S)
+        assert [type(error) for error in found] == [SessionFailed, SessionFailed, Refused]
+        assert {str(error) for error in found} == {"the server is about to end; connect again later"}
+        free.set()
+        await asyncio.wait_for(asyncio.gather(stopping, changing[0], return_exceptions=True), WAIT_S)
+        with pytest.raises(BuilderClosed):
+            await server.builder.build(recognizer, hotwords=GOOD)
+
+    async def change_at_once(server: Server) -> None:
+        async with server.open("test", hotwords=GOOD):
+            pass
+
+    asyncio.run(run())
 
 
 def test_hotwords_without_reply_are_cut_to_the_limits() -> None:
