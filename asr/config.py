@@ -15,6 +15,7 @@ import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from reprlib import repr as shown  # of limited length
 from typing import Any
 
 RECIPES = Path(__file__).parent / "recipes"
@@ -30,7 +31,7 @@ class ConfigError(ValueError):
 
 def _require(condition: bool, name: str, value: object, allowed: str) -> None:
     if not condition:
-        raise ConfigError(f"{name} = {value!r} is not allowed: it must be {allowed}")
+        raise ConfigError(f"{name} = {shown(value):.200} is not allowed: it must be {allowed}")
 
 
 def _require_choice(name: str, value: str, choices: Sequence[str]) -> None:
@@ -379,22 +380,21 @@ def _nearest(key: str, known: set[str], where: str) -> str:
 
 def _convert(name: str, value: Any, hint: Any) -> Any:
     """Converts `value` to the field's type, without guessing: 1 is a float, "1" is not; unquoted 1e-3 in YAML is."""
-    origin = typing.get_origin(hint)
-    if origin is tuple:
+    if typing.get_origin(hint) is tuple:
         items = (value,) if isinstance(value, (str, int, float)) else value
         if not isinstance(items, (list, tuple)):
-            raise ConfigError(f"{name} = {value!r} must be a list")
+            raise ConfigError(f"{name} = {shown(value):.200} must be a list")
         args = typing.get_args(hint)
         if args[-1] is Ellipsis:
             return tuple(_convert(name, item, args[0]) for item in items)
         if len(items) != len(args):
-            raise ConfigError(f"{name} = {value!r} must be a list of {len(args)} values")
+            raise ConfigError(f"{name} = {shown(value):.200} must be a list of {len(args)} values")
         return tuple(_convert(name, item, arg) for item, arg in zip(items, args, strict=True))
     if hint is float and isinstance(value, (int, str)) and not isinstance(value, bool):
         with contextlib.suppress(ValueError, OverflowError):  # YAML 1.1 reads 1e-3 as a string
             value = float(value)
     if isinstance(value, float) and not math.isfinite(value):
-        raise ConfigError(f"{name} = {value!r} must be finite")
+        raise ConfigError(f"{name} = {shown(value):.200} must be finite")
     if not isinstance(value, hint) or (hint is not bool and isinstance(value, bool)):
-        raise ConfigError(f"{name} = {value!r} must be of type {hint.__name__}, not {type(value).__name__}")
+        raise ConfigError(f"{name} = {shown(value):.200} must be of type {hint.__name__}, not {type(value).__name__}")
     return value

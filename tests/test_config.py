@@ -62,6 +62,16 @@ def test_odd_files_are_refused(tmp_path: Path, content: bytes) -> None:
         load_config(path)
 
 
+def test_message_about_a_huge_value_is_short() -> None:
+    """Nine levels of lists that YAML's aliases make of a few lines: ten billion values."""
+    value: list[object] = 10 * [0]
+    for _ in range(9):
+        value = 10 * [value]
+    with pytest.raises(ConfigError, match=r"model\.dim = \[.* must be of type int, not list") as raised:
+        from_dict(Config, {"model": {"dim": value}})
+    assert len(str(raised.value)) < 300
+
+
 def test_a_missing_file_lists_the_recipes() -> None:
     with pytest.raises(ConfigError, match="tiny"):
         load_config("nowhere")
