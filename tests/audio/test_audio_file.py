@@ -106,13 +106,16 @@ def test_recordings_one_after_the_other_are_all_read(suffix: str, sample: np.nda
     assert len(sample) < len(samples) < len(sample) + 40000 and "is cut short" in trouble
 
 
-def test_a_program_that_did_not_know_the_length(sample: np.ndarray, tmp_path: Path) -> None:
-    wav = encode(sample, "wav")
+def test_a_wav_whose_header_lies_about_its_length(sample: np.ndarray, tmp_path: Path) -> None:
+    """Of a program that did not know it, or of a recorder that lost power."""
+    path, wav, whole = tmp_path / "a.wav", encode(sample, "wav"), (len(sample), "")
     at = wav.index(b"data") + 4
-    for size in (0xFFFFFFFF, 0x7FFFFFD3, 0x80000000):
-        (tmp_path / "a.wav").write_bytes(wav[:at] + size.to_bytes(4, "little") + wav[at + 4 :])
-        samples, trouble = read(tmp_path / "a.wav")
-        assert len(samples) == len(sample) and trouble == ""
+    expected = dict.fromkeys((0xFFFFFFFF, 0x7FFFFFFF, 0x7FFFFFD3, 0x80000000), whole)
+    expected |= {10: (5, ""), 0: (0, f"{path} holds no audio")}
+    for size, found in expected.items():
+        path.write_bytes(wav[:at] + size.to_bytes(4, "little") + wav[at + 4 :])
+        samples, trouble = read(path)
+        assert (len(samples), trouble) == found
 
 
 def test_a_flac_of_unknown_length(sample: np.ndarray, tmp_path: Path) -> None:

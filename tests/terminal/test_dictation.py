@@ -135,22 +135,3 @@ def test_second_dictation_or_missing_display_is_reported(
     error = capsys.readouterr().err
     assert "dictation runs already: asr-stream toggle switches it on and off" in error
     assert "no program can type into windows here" in error
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--type", "--sample"], "--type types the words of the microphone: leave out --sample"),
-        (["--type", "--system-audio"], "leave out --system-audio"),
-        (["--type", "emacs"], "invalid choice: 'emacs'"),
-        (["--paused"], "give --type as well"),
-        (["--system-audio", "--file", "a.wav"], "give one of the two"),
-        (["--microphone"], "alone the microphone is the default"),
-    ],
-)
-def test_what_contradicts_itself(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    from asr.streaming.terminal.cli import main
-
-    with pytest.raises(SystemExit):
-        main(arguments)
-    assert said in capsys.readouterr().err

@@ -350,37 +350,6 @@ def test_what_nobody_expects_is_not_swallowed(
         main(["--model", str(tiny_onnx), "--file", *recordings])
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--jobs", "0"], "--jobs is 0; it must be at least 1"),
-        (["--raw-rate", "100"], "sample_rate is 100; it must be a whole number of Hz in [1000, 768000]"),
-        (["--file", "-", "-"], "can be read only once"),
-        (["--format", "srt", "--file", "a.wav", "b.wav"], "need a file each, in a folder: --output subtitles/"),
-        (["--output", "o/", "--file", "a.wav", "x/a.mp3"], "a.wav and x/a.mp3 would both be written to o/a.txt"),
-        (["--output", "o/", "--file", "a.wav", "a.wav"], "a.wav and a.wav would both be written to o/a.txt"),
-        (["--format", "ass"], "invalid choice: 'ass'"),
-        (
-            ["--beam-size", "9999999999"],
-            "--beam-size is 1e+10; it must be a whole number in [1, 1024]",
-        ),
-        (["--model", ""], "--model is empty"),
-        (["--hotwords", "BERTIE"], "--hotwords: there is no file BERTIE; write the words into a file, one per line"),
-        (["--chunk-ms", "100"], "--chunk-ms is 100; it must be a multiple of 40 in [40, 5120]"),
-    ],
-)
-def test_options_that_contradict_each_other(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    if "--file" not in arguments:
-        arguments = [*arguments, "--file", "a.wav"]
-    with pytest.raises(SystemExit) as exit:
-        main(arguments)
-    error = capsys.readouterr().err
-    assert exit.value.code == 2 and message in error
-    assert error.count("\n") == 1 and error.startswith("asr-stream: ") and error.endswith("see asr-stream --help\n")
-
-
 def test_an_output_file_is_not_emptied_unasked(
     tiny_onnx: Path, recordings: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
