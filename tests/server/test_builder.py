@@ -7,7 +7,7 @@ import threading
 
 import numpy as np
 import pytest
-from test_scheduler import Gate
+from support.scheduling import WAIT_S, Gate
 
 from asr import Recognizer
 from asr.streaming.server.builder import Builder, BuilderClosed
@@ -22,7 +22,6 @@ from asr.streaming.server.security.limits import Limits
 from asr.streaming.server.server import Refused, Server
 from asr.streaming.server.session import SessionFailed
 
-WAIT_S = 60.0
 BAD = ("Bertie:0", ":2", "C3PO", "Straße", "Bertie:21")
 GOOD = ("walked", "O'Brien", "O’Brien", "Leighton:2", "Abbey Road", "Leighton")
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -102,18 +103,32 @@ async def echo(scope: dict[str, Any], receive: Any, send: Any) -> None:
         await send({"type": "websocket.send", "bytes": message["bytes"]})
 
 
+def waiting(left: asyncio.Event, kinds: list[str]) -> Any:
+    """An application that receives nothing until `left`, and then adds the type of each message to `kinds`."""
+
+    async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        await left.wait()
+        while kinds[-1:] != ["websocket.disconnect"]:
+            kinds.append((await receive())["type"])
+
+    return app
+
+
 def with_server(
     talk: Callable[[Client], Awaitable[None]],
     head: bytes = HANDSHAKE,
     adapt: Callable[[uvicorn.Config], None] = lambda config: None,
+    app: Any = echo,
     limits: Limits | None = None,
     connections: OpenConnections | None = None,
 ) -> None:
-    """Serves `echo` as `asr-stream serve` does its application, to a client that has sent `head`."""
+    """Serves `app` as `asr-stream serve` does its application, to a client that has sent `head`."""
 
     async def run() -> None:
         config = server_config(
-            echo, limits or Limits(), connections or OpenConnections(limits or Limits(), lambda: None)
+            app, limits or Limits(), connections or OpenConnections(limits or Limits(), lambda: None)
         )
         config.lifespan = "off"
         adapt(config)
@@ -232,17 +247,6 @@ def test_no_more_is_read_while_messages_wait() -> None:
     left = asyncio.Event()
     messages = 12 * frame(BINARY, bytes(60000))
 
-    async def busy(scope: dict[str, Any], receive: Any, send: Any) -> None:
-        await receive()
-        await send({"type": "websocket.accept"})
-        await left.wait()
-        while (await receive())["type"] == "websocket.receive":
-            pass
-
-    def adapt(config: uvicorn.Config) -> None:
-        config.app = busy
-        record_reads(config, sizes)
-
     async def talk(client: Client) -> None:
         client.writer.write(messages)
         while sum(sizes) < 60000 * MAX_UNREAD:
@@ -254,45 +258,29 @@ def test_no_more_is_read_while_messages_wait() -> None:
         while sum(sizes) < len(messages):  # all of it arrives eventually
             await asyncio.sleep(0.001)
 
-    with_server(talk, adapt=adapt, limits=Limits(max_unread_bytes=100))
+    limits = Limits(max_unread_bytes=100)
+    with_server(talk, adapt=partial(record_reads, sizes=sizes), app=waiting(left, []), limits=limits)
 
 
 def test_pings_behind_audio_that_waits_are_answered() -> None:
     """The server keeps reading from a client that sends faster than real time."""
     left = asyncio.Event()
-    num_messages = 0
-
-    async def busy(scope: dict[str, Any], receive: Any, send: Any) -> None:
-        nonlocal num_messages
-        await receive()
-        await send({"type": "websocket.accept"})
-        await left.wait()
-        while (await receive())["type"] == "websocket.receive":
-            num_messages += 1
+    kinds: list[str] = []
 
     async def talk(client: Client) -> None:
         client.writer.write(100 * frame(BINARY, bytes(60000)) + frame(PING, b"abc"))
         assert await client.frames() == [(PONG, b"abc")]
         left.set()
-        while num_messages < 100:
+        while len(kinds) < 100:
             await asyncio.sleep(0.001)
 
-    def adapt(config: uvicorn.Config) -> None:
-        config.app = busy
-
-    with_server(talk, adapt=adapt)
+    with_server(talk, app=waiting(left, kinds))
 
 
 def test_data_of_a_departed_client_is_discarded() -> None:
     connections = OpenConnections(Limits(), lambda: None)
     left = asyncio.Event()
     kinds: list[str] = []
-
-    async def busy(scope: dict[str, Any], receive: Any, send: Any) -> None:
-        await receive()
-        await send({"type": "websocket.accept"})
-        await left.wait()
-        kinds.append((await receive())["type"])
 
     async def talk(client: Client) -> None:
         client.writer.write(20 * frame(BINARY, bytes(60000)))
@@ -305,10 +293,7 @@ def test_data_of_a_departed_client_is_discarded() -> None:
         while not kinds:
             await asyncio.sleep(0.001)
 
-    def adapt(config: uvicorn.Config) -> None:
-        config.app = busy
-
-    with_server(talk, adapt=adapt, connections=connections)
+    with_server(talk, app=waiting(left, kinds), connections=connections)
     assert kinds == ["websocket.disconnect"]
 
 
