@@ -11,6 +11,7 @@ from pathlib import Path
 import onnx
 from support.arpa import packed
 
+from asr._core import ONNX_OPSET
 from asr.runtime.metadata import ModelMetadata
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -28,7 +29,8 @@ def wav(*chunks: bytes) -> bytes:
 
 def model(*tensors: onnx.TensorProto) -> bytes:
     properties = ModelMetadata(tokens=("<blk>", "<unk>", "<s>", "▁"), num_layers=2, dim=8, decoder_onnx=b"graph")
-    proto = onnx.helper.make_model(onnx.helper.make_graph([], "graph", [], [], list(tensors)))
+    graph = onnx.helper.make_graph([], "graph", [], [], list(tensors))
+    proto = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", ONNX_OPSET)])
     onnx.helper.set_model_props(proto, properties.to_properties())
     return proto.SerializeToString()
 
