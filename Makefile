@@ -83,8 +83,7 @@ test-fuzz: $(VENV)/test.stamp
 	fuzz wav 7; fuzz files 13; \
 	wait $$api
 
-# One process more than cores: tests of browsers, sound devices and servers mostly wait.
-PYTEST := $(BIN)/python -m pytest -n $$(($$(nproc) + 1)) --maxprocesses 4 --dist worksteal
+PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal
 # Folders whose tests take milliseconds; those that take more than some seconds are marked `slow`, by conftest.py where
 # their fixtures show it.
 UNIT_TESTS := $(wildcard tests/test_*.py) $(addprefix tests/,evaluation frontend lexicon lm model punctuation runtime search \

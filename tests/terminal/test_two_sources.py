@@ -27,8 +27,9 @@ def test_times_of_both_count_from_the_same_moment(sample: np.ndarray, tmp_path: 
             Source(Recording(samples, late_s=1.6), recognizer.stream(), "others"),  # type: ignore[arg-type]
         ]
         live = Live(sources, output, with_stats=False, begun_ns=5_000_000_000)
-        live.step()
-        live.finish()  # with all that was captured until then
+        while live.step():
+            pass
+        live.finish()
     events = [json.loads(line) for line in (tmp_path / "events").read_text().splitlines()]
     finals = [event for event in events if event["type"] == "final"]
     assert sorted(event["label"] for event in finals) == ["me", "others"]
