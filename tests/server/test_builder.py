@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 
-import numpy as np
 import pytest
-from support.scheduling import WAIT_S, Gate
+from support.scheduling import WAIT_S
 
 from asr import Recognizer
 from asr.streaming.server.builder import Builder, BuilderClosed
@@ -111,20 +110,3 @@ def test_hotwords_without_reply_are_cut_to_the_limits() -> None:
     assert keywords_within_limits(["a", "b\nc", "d" * (MAX_KEYWORD_LENGTH + 1), "e"]) == ("a", "e")
     assert len(keywords_within_limits(1000 * ["a"])) == MAX_KEYWORDS
     assert sum(map(len, keywords_within_limits(300 * ["a" * 60]))) == MAX_KEYWORD_LETTERS // 60 * 60
-
-
-def test_changes_wait_for_what_is_queued(recognizer: Recognizer, sample: np.ndarray) -> None:
-    """A client that changes its options continuously must not have more recognizers than one that waits."""
-
-    async def run() -> None:
-        async with Server(recognizer, num_threads=1) as server, server.open("test") as session:
-            gate = await asyncio.to_thread(Gate, server.scheduler, recognizer)
-            await session.accept_waveform(sample[:16000])
-            changing = asyncio.create_task(session.change(text="plain"))
-            done, _ = await asyncio.wait({changing}, timeout=0.3)
-            assert not done and session.recognizer is recognizer
-            gate.open()
-            await asyncio.wait_for(changing, WAIT_S)
-            assert session.recognizer.text == "plain"
-
-    asyncio.run(run())
