@@ -1,15 +1,10 @@
-"""uvicorn's connections with limits: floods of empty frames, pongs that come late, file descriptors, releases."""
+"""uvicorn's connections with limits: releases, floods of empty frames, pongs that come late."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-import resource
 import socket
-import subprocess
-import sys
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,13 +13,13 @@ from typing import Any
 import pytest
 import uvicorn
 from packaging.requirements import Requirement
-from support.raw_sockets import BINARY, CONTINUATION, HANDSHAKE, frame
+from support.connections import Client, waiting, with_server
+from support.raw_sockets import BINARY, CONTINUATION, frame
 
 from asr.streaming.server.cli import listen
 from asr.streaming.server.security import connections as connections_module
-from asr.streaming.server.security import descriptors
-from asr.streaming.server.security.connections import MAX_UNREAD, READ_SIZE, server_config
-from asr.streaming.server.security.descriptors import OpenConnections, num_needed
+from asr.streaming.server.security.connections import MAX_UNREAD, READ_SIZE
+from asr.streaming.server.security.descriptors import OpenConnections
 from asr.streaming.server.security.limits import Limits
 
 PING, PONG = 9, 10
@@ -58,95 +53,6 @@ def test_accepted_sockets_send_at_once(host: str) -> None:
         return option
 
     assert asyncio.run(run())
-
-
-class Client:
-    """A raw connection to a server in the same event loop."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.reader = reader
-        self.writer = writer
-
-    async def is_cut_off(self, data: bytes, times: int) -> bool:
-        """Whether the server closes the connection while `data` is sent repeatedly and nothing is read."""
-        with suppress(ConnectionError):
-            for _ in range(times):
-                self.writer.write(data)
-                await asyncio.wait_for(self.writer.drain(), 10)
-                await asyncio.sleep(0)
-            return False
-        return True
-
-    async def frames(self) -> list[tuple[int, bytes]]:
-        """The next frame, short and unmasked, as [(opcode, payload)]; none at the end."""
-        with suppress(ConnectionError, asyncio.IncompleteReadError):
-            head = await asyncio.wait_for(self.reader.readexactly(2), 10)
-            return [(head[0] & 15, await self.reader.readexactly(head[1]))]
-        return []
-
-
-async def echo(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """An application that echoes messages and returns the size of a body."""
-    if scope["type"] == "http":
-        size, more = 0, True
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return
-            size, more = size + len(message["body"]), message["more_body"]
-        await send({"type": "http.response.start", "status": 200, "headers": []})
-        await send({"type": "http.response.body", "body": str(size).encode()})
-        return
-    await receive()
-    await send({"type": "websocket.accept"})
-    while (message := await receive())["type"] == "websocket.receive":
-        await send({"type": "websocket.send", "bytes": message["bytes"]})
-
-
-def waiting(left: asyncio.Event, kinds: list[str]) -> Any:
-    """An application that receives nothing until `left`, and then adds the type of each message to `kinds`."""
-
-    async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
-        await receive()
-        await send({"type": "websocket.accept"})
-        await left.wait()
-        while kinds[-1:] != ["websocket.disconnect"]:
-            kinds.append((await receive())["type"])
-
-    return app
-
-
-def with_server(
-    talk: Callable[[Client], Awaitable[None]],
-    head: bytes = HANDSHAKE,
-    adapt: Callable[[uvicorn.Config], None] = lambda config: None,
-    app: Any = echo,
-    limits: Limits | None = None,
-    connections: OpenConnections | None = None,
-) -> None:
-    """Serves `app` as `asr-stream serve` does its application, to a client that has sent `head`."""
-
-    async def run() -> None:
-        config = server_config(
-            app, limits or Limits(), connections or OpenConnections(limits or Limits(), lambda: None)
-        )
-        config.lifespan = "off"
-        adapt(config)
-        server = uvicorn.Server(config)
-        listening = listen("127.0.0.1", 0, "--port")
-        serving = asyncio.create_task(server.serve([listening]))
-        while not server.started:
-            await asyncio.sleep(0.01)
-        reader, writer = await asyncio.open_connection(*listening.getsockname())
-        writer.write(head)
-        if head is HANDSHAKE:
-            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101")
-        await talk(Client(reader, writer))
-        writer.transport.abort()
-        server.should_exit = True
-        await serving
-
-    asyncio.run(run())
 
 
 # ---- floods ----
@@ -349,119 +255,3 @@ def test_late_pong_does_not_hasten_next_ping() -> None:
 
     with_server(talk, adapt=adapt)
     assert len(round_trips) >= 3 and set(round_trips) == {0.0}
-
-
-# ---- file descriptors ----
-
-
-def start(soft: int, hard: int, *args: str) -> tuple[int, str]:
-    """Exit status and stderr of a server with this limit of open files; its model file does not exist."""
-    done = subprocess.run(
-        [sys.executable, "-m", "asr.streaming.terminal.cli", "serve", "--port", "0", "--model", "none.onnx", *args],
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)),
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    return done.returncode, done.stderr
-
-
-def test_too_few_descriptors_are_an_error_at_startup() -> None:
-    status, complaint = start(100, 500)
-    needed = num_needed(Limits(), 1)
-    assert status == 1
-    assert f"--max-sessions 256 may need {needed} open files, and this process may have 500" in complaint
-    found = re.search(r"or give --max-sessions (\d+)", complaint)
-    assert found
-    most = int(found[1])
-    assert num_needed(Limits(max_sessions=most), 1) <= 500 < num_needed(Limits(max_sessions=most + 1), 1)
-    status, complaint = start(100, 500, "--max-sessions", str(most))
-    assert "open files" not in complaint and "none.onnx" in complaint
-
-
-def test_default_limits_fit_the_usual_descriptor_limit() -> None:
-    assert num_needed(Limits(), num_ports=2) <= 1024
-
-
-def test_the_soft_limit_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
-    raised = []
-    monkeypatch.setattr(resource, "getrlimit", lambda which: (64, 5000))
-    monkeypatch.setattr(resource, "setrlimit", lambda which, limits: raised.append(limits))
-    descriptors.provide(Limits(), 2)
-    assert raised == [(num_needed(Limits(), 2), 5000)]
-    monkeypatch.setattr(resource, "getrlimit", lambda which: (4096, 5000))
-    descriptors.provide(Limits(), 2)
-    assert len(raised) == 1
-
-
-class Transport(asyncio.Transport):
-    aborted = False
-
-    def abort(self) -> None:
-        self.aborted = True
-
-
-def test_connections_of_all_ports_are_counted_together() -> None:
-    async def run() -> None:
-        refused = []
-        limits = Limits(max_sessions=1)
-        connections = OpenConnections(limits, lambda: refused.append(1))
-        served = [Transport() for _ in range(limits.max_connections)]
-        for transport in served:
-            assert connections.add(transport) and connections.add(transport)
-            connections.serve(transport)
-        late = Transport()
-        assert not connections.add(late) and late.aborted and len(refused) == 1
-        assert not any(transport.aborted for transport in served)
-        connections.discard(served[0])
-        assert connections.add(Transport())
-
-    asyncio.run(run())
-
-
-def test_new_connection_replaces_the_longest_silent_one() -> None:
-    async def run() -> None:
-        limits = Limits(max_sessions=1)
-        connections = OpenConnections(limits, lambda: None)
-        silent = [Transport() for _ in range(limits.max_connections)]
-        for transport in silent:
-            connections.add(transport)
-        connections.serve(silent[0])
-        connections.serve(silent[2])
-        connections.wait(silent[2])  # for its next request
-        assert connections.add(Transport()) and connections.add(Transport())
-        assert [i for i, transport in enumerate(silent) if transport.aborted] == [1, 3]
-
-    asyncio.run(run())
-
-
-def test_the_first_byte_must_come_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A client that has sent one stays, when a later one that has not is gone."""
-    monkeypatch.setattr(descriptors, "FIRST_BYTE_S", 0.3)
-
-    async def talk(client: Client) -> None:
-        silent, writer = await asyncio.open_connection(*client.writer.get_extra_info("peername"))
-        assert await asyncio.wait_for(silent.read(), 10) == b""
-        writer.close()
-        assert not client.reader.at_eof()
-
-    with_server(talk, b"G")
-
-
-def test_kept_connection_has_time_for_one_head() -> None:
-    """The second half of a request has the same timeout after a complete request as on a new connection."""
-
-    async def talk(client: Client) -> None:
-        await asyncio.wait_for(client.reader.readuntil(b"0\r\n\r\n"), 10)
-        client.writer.write(b"GET / HT")
-        assert await asyncio.wait_for(client.reader.read(), 10) == b""
-
-    with_server(talk, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", limits=Limits(idle_s=1.0))
-
-
-def test_a_long_head_of_a_websocket_is_answered() -> None:
-    async def talk(client: Client) -> None:
-        assert (await asyncio.wait_for(client.reader.readline(), 10)).startswith(b"HTTP/1.1 400")
-
-    with_server(talk, HANDSHAKE[:-2] + b"X-Long: " + 8100 * b"x" + b"\r\n\r\n")
-    with_server(talk, HANDSHAKE[:-2] + b"".join(b"X-%d: x\r\n" % i for i in range(130)) + b"\r\n")

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from starlette.websockets import WebSocketDisconnect
+from support.connections import Client, with_server
 from support.raw_sockets import BINARY, frame
-from test_connections import Client, with_server
 
 from asr import Recognizer
 from asr.runtime.onnx_model import bundled_model
