@@ -29,11 +29,12 @@ from typing import Any
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from asr.config import Config, ConfigError, load_config
+from asr.config import Config, ConfigError
 from asr.evaluation.plots import new_axes
 from asr.evaluation.wer import count_errors
 from asr.files import replacing
 from asr.model.model import AsrModel, with_vocab
+from asr.recipe import load_config
 from asr.training.checkpoint import Checkpoint, checkpoint_path, load_pretrained
 from asr.training.pretrained import Pretrained
 

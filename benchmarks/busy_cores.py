@@ -61,7 +61,7 @@ def main() -> None:
     import torch  # imported after the settings, because OpenMP reads them once
     from train_throughput import Ours, make_batch, training_step
 
-    from asr.config import load_config
+    from asr.recipe import load_config
 
     threads, cores = torch.get_num_threads(), num_cores()
     shape = dataclasses.replace(load_config(args.recipe).model, condition_layers=())

@@ -113,9 +113,9 @@ def speak(recognizer: Recognizer, audio: np.ndarray, num_streams: int, args: arg
 
 def network(recipe: str, overrides: Sequence[str], path: Path) -> Path:
     """Writes a model file with a network of the recipe's shape and random weights."""
-    from asr.config import load_config
     from asr.export.write import export_model
     from asr.model.model import AsrModel, with_vocab
+    from asr.recipe import load_config
     from asr.tokenizer import Tokenizer
     from asr.training.pretrained import Pretrained
 

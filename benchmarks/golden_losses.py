@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 
-from asr.config import RECIPES, load_config
+from asr.recipe import RECIPES, load_config
 from asr.training.plan import Rows, batch_of, learner
 
 ROOT = Path(__file__).parent.parent

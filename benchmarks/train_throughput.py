@@ -20,10 +20,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from asr.config import ModelConfig, OptimConfig, load_config
+from asr.config import ModelConfig, OptimConfig
 from asr.features import FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
 from asr.model.encoder import Encoder
 from asr.model.masks import length_mask
+from asr.recipe import load_config
 from asr.training.optim import build_optimizer
 
 UTTERANCE_S = (15.0, 13.0, 11.0, 9.0)

@@ -27,12 +27,13 @@ import torch
 from ablations import character_error_rate
 from torch import Tensor, nn
 
-from asr.config import Config, load_config
+from asr.config import Config
 from asr.data.batches import Batch, BatchSampler, Position, SpeechDataset, batches, load_training_cuts
 from asr.data.cuts import batches_by_length, evenly_spread, iterate_cuts
 from asr.model.decoder import IGNORE_ID
 from asr.model.masks import draw_chunk
 from asr.model.model import AsrModel, with_vocab
+from asr.recipe import load_config
 from asr.runtime.search import decode
 from asr.tokenizer import BLANK_ID, SOS_EOS_ID, Tokenizer
 from asr.training.inputs import estimate_cmvn, train_tokenizer

@@ -20,7 +20,6 @@ from lhotse import CutSet
 from rich.console import Console
 
 from asr._core import NgramLm
-from asr.config import load_config
 from asr.data.cuts import load_cuts
 from asr.data.manifests import read_table
 from asr.data.prepare import prepare
@@ -32,6 +31,7 @@ from asr.export.cli import stated_language
 from asr.export.graph import output_path
 from asr.export.write import export_model
 from asr.lm.packed import load_lm
+from asr.recipe import load_config
 from asr.runtime.search import LmWeights
 from asr.tables import RECORDED, left_out
 from asr.training.average import average

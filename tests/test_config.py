@@ -1,4 +1,4 @@
-"""Configuration: unknown or impossible settings are rejected by name; a written file reads back unchanged."""
+"""Configuration: unknown or impossible settings are rejected by name; a written recipe reads back unchanged."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from asr.config import RECIPES, Config, ConfigError, from_dict, load_config
+from asr.config import Config, ConfigError
+from asr.recipe import RECIPES, from_dict, load_config
 
 
 @pytest.mark.parametrize("recipe", sorted(p.stem for p in RECIPES.glob("*.yaml")))
@@ -43,6 +44,7 @@ def test_overrides_take_the_type_of_the_field() -> None:
         ("nonsense", "write section.key=value"),
         ("optim.lr=[1", r"the value of 'optim\.lr=\[1' is not YAML"),
         ("optim.lr=" + 5000 * "[", "is not YAML"),
+        ("optim={lr: 1, lr: 2}", "the key 'lr' is in this section twice"),
         ("train.seed=-1", r"train\.seed = -1 is not allowed: it must be in \[0, 2\^63\)"),
         ("train.seed=99999999999999999999", r"train\.seed = 99999999999999999999 is not allowed"),
         ("data.max_batch_s=.inf", r"data\.max_batch_s = inf must be finite"),

@@ -17,9 +17,10 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from asr.config import Config, ModelConfig, from_dict
+from asr.config import Config, ModelConfig
 from asr.files import replacing
 from asr.model.model import with_vocab
+from asr.recipe import from_dict
 from asr.tokenizer import Tokenizer
 from asr.training.exported import BUNDLED, load_exported
 from asr.training.pretrained import ERROR_RATES, CheckpointError, Pretrained, check_weights

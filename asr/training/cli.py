@@ -6,7 +6,7 @@ import argparse
 
 from rich.console import Console
 
-from asr.config import RECIPES, load_config
+from asr.recipe import RECIPES, load_config
 
 EPILOG = """\
 recipes: {recipes}

@@ -9,7 +9,8 @@ import torch
 from onnx import numpy_helper
 from torch import Tensor
 
-from asr.config import Config, from_dict
+from asr.config import Config
+from asr.recipe import from_dict
 from asr.runtime.metadata import MetadataError, ModelMetadata
 from asr.runtime.onnx_session import ModelError, read_properties
 from asr.tokenizer import Tokenizer

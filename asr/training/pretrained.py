@@ -18,9 +18,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from asr.config import Config, ModelConfig, from_dict
+from asr.config import Config, ModelConfig
 from asr.files import replacing
 from asr.model.model import AsrModel, with_vocab
+from asr.recipe import from_dict
 from asr.tokenizer import Tokenizer
 
 FORMAT_VERSION = 1

@@ -17,8 +17,8 @@ import torch
 from support.benchmark_module import load_benchmark
 
 from asr.cli import main
-from asr.config import load_config
 from asr.model.model import AsrModel, with_vocab
+from asr.recipe import load_config
 from asr.training.checkpoint import checkpoints
 
 STEPS = 30

@@ -15,9 +15,9 @@ from support.synth import write_audio
 from support.tones import say, sentence
 
 from asr.cli import main
-from asr.config import load_config
 from asr.export import adapt
 from asr.lm import packed
+from asr.recipe import load_config
 from asr.runtime.onnx_model import OnnxModel
 from asr.text import TextNormalizer
 from asr.training.checkpoint import load_pretrained

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from asr.config import load_config
+from asr.recipe import load_config
 from asr.training.train import Trainer
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 from support.benchmark_module import load_benchmark
 
-from asr.config import RECIPES
+from asr.recipe import RECIPES
 
 golden = load_benchmark("golden_losses")
 RECORDED = json.loads(golden.GOLDEN.read_text())

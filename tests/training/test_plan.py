@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from asr.cli import main
-from asr.config import load_config
+from asr.recipe import load_config
 from asr.training.plan import GPUS, Rows, batch_that_fits, cost, peak_gb, room_gb, shapes
 
 SMALL = ["model.encoder_layers=2", "model.condition_layers=[1]", "model.decoder_layers=1", "train.precision=fp32"]
@@ -19,7 +19,7 @@ ROWS = Rows(8, 10.0)
 
 REAL_STEPS = """
 import ctypes, re, sys
-from asr.config import load_config
+from asr.recipe import load_config
 from asr.training.plan import Rows, learner, take_steps
 
 def resident(key):

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from asr.config import load_config
+from asr.recipe import load_config
 from asr.training.optim import orthogonalize
 from asr.training.plan import Rows, cost, learner, take_steps
 from asr.training.precision import autocast, multiplies_bfloat16, precision_on

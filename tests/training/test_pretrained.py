@@ -18,9 +18,10 @@ from safetensors.torch import load_file, save_file
 from support.checkpoints import checkpoint_of_step
 
 from asr.cli import main
-from asr.config import Config, ModelConfig, TokenizerConfig, load_config
+from asr.config import Config, ModelConfig, TokenizerConfig
 from asr.export.write import export_model, in_half_precision, with_checksum
 from asr.model.model import AsrModel, with_vocab
+from asr.recipe import load_config
 from asr.tokenizer import SPECIAL_TOKENS, Tokenizer
 from asr.training.checkpoint import Checkpoint, checkpoint_path, load_pretrained
 from asr.training.pretrained import HEADER, CheckpointError, Pretrained, with_new_layers

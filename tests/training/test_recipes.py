@@ -10,8 +10,8 @@ from support.synth import write_audio
 from support.tones import say, sentence
 
 from asr.cli import main
-from asr.config import RECIPES, load_config
 from asr.model.model import AsrModel, with_vocab
+from asr.recipe import RECIPES, load_config
 from asr.streaming.terminal.cli import main as asr_stream
 from asr.training.checkpoint import checkpoints
 

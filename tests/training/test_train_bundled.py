@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from asr.config import load_config
+from asr.recipe import load_config
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "train_bundled.sh"
 STAND_IN = """#!{python}
