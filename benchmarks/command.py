@@ -13,11 +13,10 @@ from rich.console import Console
 from rich.progress import track
 
 from asr import Recognizer
-from asr._core import Hypothesis, spell
+from asr._core import Hypothesis, align_tokens, spell
 from asr.data.cuts import evenly_spread, load_cuts
 from asr.evaluation.engine import Engine
 from asr.features import ENCODER_FRAME_MS, SAMPLE_RATE, SUBSAMPLING, fbank
-from asr.runtime.alignment import align_tokens
 from asr.runtime.onnx_model import Encoded, OnnxModel
 from asr.runtime.search import Word, output_symbols, words
 from asr.streaming import Event, Final

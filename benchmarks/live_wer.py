@@ -47,6 +47,8 @@ def utterance(
 def main() -> None:
     parser = new_parser(__doc__)
     parser.add_argument("--chunk-ms", default="640", metavar="MS,...")
+    parser.add_argument("--search", default="rescore", help="beam, rescore (default) or joint")
+    parser.add_argument("--lm", choices=["auto", "none"], default="auto", help="none: no language model")
     args = parser.parse_args()
 
     cuts = utterances(args)
@@ -54,7 +56,8 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     for chunk_ms in map(int, args.chunk_ms.split(",")):
         for second_pass in (False, True):
-            recognizer = Recognizer(args.model, chunk_ms=chunk_ms, second_pass=second_pass)
+            lm = None if args.lm == "none" else args.lm
+            recognizer = Recognizer(args.model, chunk_ms=chunk_ms, second_pass=second_pass, search=args.search, lm=lm)
             found = [
                 utterance(recognizer, cut.load_audio()[0])
                 for cut in progress(cuts, f"{chunk_ms} ms, {1 + second_pass} of 2")

@@ -7,7 +7,7 @@ namespace asr_stream {
 
 namespace {
 
-constexpr double kLargest = 1000.0;  // so that sums and products of the numbers stay finite
+constexpr double kLargestNumber = 1000.0;  // so that sums and products of the numbers stay finite
 
 using Numbers = std::vector<CalibrationRow::Number>;
 
@@ -50,7 +50,7 @@ void set(const CalibrationRow& row, const std::vector<double>& given) {
   std::string names;
   for (const auto& number : row.numbers) names += (names.empty() ? "" : ", ") + std::string(number.name);
   bool is_right = given.size() == row.numbers.size();
-  for (const double value : given) is_right = is_right && std::abs(value) <= kLargest;
+  for (const double value : given) is_right = is_right && std::abs(value) <= kLargestNumber;
   if (!is_right) {
     throw std::invalid_argument(std::string(row.key) + " must be " + std::to_string(row.numbers.size()) +
                                 " numbers in [-1000, 1000] (" + names + "), got " + std::to_string(given.size()));

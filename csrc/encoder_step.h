@@ -19,7 +19,7 @@ struct EncoderStep {
   std::int64_t num_valid;  // valid feature frames; num_valid / 4 encoder frames of the result are valid
 };
 
-// Output of an encoder run in the caller's memory: (num_frames, num_columns) float32. `data` may be null.
+// Output of a network in the caller's memory: (num_frames, num_columns) float32. `data` may be null.
 struct Rows {
   const float* data = nullptr;
   std::int64_t num_frames = 0;

@@ -184,6 +184,7 @@ ModelMetadata::ModelMetadata(const std::map<std::string, std::string>& propertie
   default_chunk_size = entries.integer("default_chunk_size", 1, max_frames("chunk_ms"));
   default_left_context = entries.integer("default_left_context", 0, max_frames("left_context_ms"));
   rescore_ctc_weight = entries.real("rescore_ctc_weight", 0.0, 1.0);
+  if (entries.version() > 2) num_decoder_layers = entries.integer("num_decoder_layers", 0, kMaxSize);
   tokens = split_lines(entries.text("tokens"));
   if (tokens.size() < 4 || !are_names(tokens)) {
     entries.throw_damaged("tokens", "4 or more different texts without spaces, one per line");

@@ -71,6 +71,7 @@ struct ModelMetadata {
   std::string language;     // a BCP 47 code, such as "en" or "de-CH"; empty if unknown
   Calibration calibration;
   std::string decoder_onnx;  // the decoder's graph, an ONNX file; empty without a decoder
+  std::int64_t num_decoder_layers = 0;  // 0 for a decoder without steps (before format 3)
 
   std::int64_t vocab_size() const { return static_cast<std::int64_t>(tokens.size()); }
   std::int64_t num_phone_tokens() const {

@@ -50,10 +50,10 @@ inline constexpr Option kOptions[] = {
      "audio per step; text appears once per chunk", "", true},
     {"left_context_ms", &asr_options::left_context_ms, OptionType::kMilliseconds, '[', 0, 20480, 2560,
      "audio before the chunk that the encoder attends to", "", true},
-    {"search", &asr_options::search, OptionType::kChoice, '[', 0, 2, ASR_SEARCH_RESCORE,
-     "greedy, beam (CTC prefix beam search), or rescore (beam; the attention decoder rescores finals of a "
-     "search over letters)",
-     "greedy, beam, rescore"},
+    {"search", &asr_options::search, OptionType::kChoice, '[', 0, 3, ASR_SEARCH_RESCORE,
+     "greedy, beam (CTC prefix beam search), rescore (beam; the attention decoder rescores finals of a search over "
+     "letters), or joint (beam; finals come from a search by the attention decoder and CTC, without a language model)",
+     "greedy, beam, rescore, joint"},
     {"second_pass", &asr_options::second_pass, OptionType::kFlag, '[', 0, 1, 1,
      "encode each finished utterance a second time, which corrects its final text"},
     {"beam_size", &asr_options::beam_size, OptionType::kInteger, '[', 1, 1024, 256,
@@ -68,6 +68,8 @@ inline constexpr Option kOptions[] = {
      "nats below the best hypothesis at which another one is dropped"},
     {"rescore_ctc_weight", &asr_options::rescore_ctc_weight, OptionType::kNumber, '[', 0, 1, 0.7,
      "weight of the first pass in rescoring; the decoder's weight is the rest", "", true},
+    {"joint_ctc_weight", &asr_options::joint_ctc_weight, OptionType::kNumber, '[', 0, 1, 0.3,
+     "weight of CTC in search joint; the decoder's weight is the rest"},
     {"lm_weight", &asr_options::lm_weight, OptionType::kNumber, '[', 0, 10, 0.95,
      "weight of the language model's log-probabilities", "", true},
     {"lm_word_bonus", &asr_options::lm_word_bonus, OptionType::kNumber, '[', -20, 20, -2.4,

@@ -1,22 +1,17 @@
 #include "segment.h"
 
 #include <algorithm>
-#include <set>
 #include <stdexcept>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <variant>
 
-#include "search/posteriors.h"
 #include "text/formatter.h"
 #include "text/letter_case.h"
 
 namespace asr_stream {
 
 namespace {
-
-constexpr std::int64_t kRepeated = 4;  // hypotheses per alternative: some differ only in tokens, not in words
 
 void append(std::vector<float>& to, const float* from, std::int64_t count) { to.insert(to.end(), from, from + count); }
 
@@ -88,7 +83,7 @@ void Segment::stepped(const Rows& log_probs, const Rows& encoder_out, const Rows
   const auto from = [](const Rows& rows, std::int64_t frame) { return rows.data + frame * rows.num_columns; };
   if (step.view) {
     const std::int64_t skipped = second_pass_->add(log_probs, phone_log_probs, num_valid);
-    if (step.view == 1 && options_->rescores()) {
+    if (step.view == 1 && options_->uses_decoder()) {
       append(encoder_out_, from(encoder_out, skipped), (num_valid - skipped) * dim);
     }
     search_mean();
@@ -102,16 +97,6 @@ void Segment::stepped(const Rows& log_probs, const Rows& encoder_out, const Rows
   }
   dim_ = dim;
   work_.reset();
-  proceed();
-}
-
-void Segment::scored(const std::vector<float>& scores) {
-  const auto num_scored = static_cast<std::ptrdiff_t>(asked_for<DecoderScoring>(work()).tokens.size());
-  const auto best = static_cast<std::ptrdiff_t>(best_rescored({nbest_.begin(), nbest_.begin() + num_scored}, scores,
-                                                              options_->rescore_ctc_weight));
-  std::rotate(nbest_.begin(), nbest_.begin() + best, nbest_.begin() + best + 1);
-  work_.reset();
-  report_final(std::move(nbest_));
   proceed();
 }
 
@@ -194,8 +179,9 @@ void Segment::search_chunk() {
     searcher_.advance(letters, phones, 1);
     if (second_pass_) {
       second_pass_->append(letters, vocab_size, phones, options_->num_phone_tokens());
-    } else if (options_->rescores()) {
-      append(encoder_out_, chunk_encoder_out_.data() + chunk_searched_ * dim_, dim_);
+    } else {
+      if (joint_) joint_->append(letters);
+      if (options_->uses_decoder()) append(encoder_out_, chunk_encoder_out_.data() + chunk_searched_ * dim_, dim_);
     }
     ++chunk_searched_;
     ++num_frames_;
@@ -248,90 +234,7 @@ void Segment::search_mean() {
   for (; second_searched_ < second_pass_->num_done(); ++second_searched_) {
     const HeadLogProbs mean = second_pass_->mean_of(second_searched_);
     second_searcher_->advance(mean.letters.data(), mean.phones.data(), 1);
-  }
-}
-
-void Segment::rescore() {
-  if (last_searcher().has_lattice()) return rescore_sentences(last_searcher().sentences(kNumSentences));
-  const std::int64_t num_rescored = options_->rescores() ? options_->num_rescored : 1;
-  nbest_ = last_searcher().hypotheses(std::max(num_rescored, 1 + kRepeated * options_->max_alternatives), true);
-  const std::size_t count = std::min(nbest_.size(), static_cast<std::size_t>(num_rescored));
-  if (count == 1 || nbest_.front().tokens.empty()) return report_final(std::move(nbest_));
-  DecoderScoring scoring{{}, std::move(encoder_out_), num_frames_ - utterance_start_};
-  for (std::size_t i = 0; i < count; ++i) scoring.tokens.push_back(nbest_[i].tokens);
-  work_ = std::make_unique<const Work>(std::move(scoring));
-}
-
-void Segment::rescore_sentences(std::vector<Hypothesis> sentences) {
-  if (!options_->neural_lm || sentences.size() == 1 || sentences.front().tokens.empty()) {
-    return report_final(std::move(sentences));
-  }
-  rescoring_.emplace(*options_->fusion, *options_->neural_lm, std::move(sentences), previous_words_, context());
-  work_ = std::make_unique<const Work>(rescoring_->tree());
-}
-
-void Segment::lm_scored(const std::vector<float>& log_probs) {
-  asked_for<PieceTree>(work());
-  std::vector<Hypothesis> sentences = rescoring_->rescored(log_probs);
-  rescoring_.reset();
-  work_.reset();
-  report_final(std::move(sentences));
-  proceed();
-}
-
-// Keeps the best of the hypotheses with the same words. One without words is kept only if it is the best of all.
-void Segment::keep_distinct(std::vector<Hypothesis>& hypotheses) const {
-  const std::vector<std::vector<Word>> words = last_searcher().words(hypotheses, last_start_s());
-  std::set<std::string> texts{""};
-  std::vector<Hypothesis> kept;
-  for (std::size_t i = 0; i < hypotheses.size(); ++i) {
-    if (texts.insert(join(words[i])).second || i == 0) kept.push_back(std::move(hypotheses[i]));
-  }
-  hypotheses = std::move(kept);
-}
-
-void Segment::report_final(std::vector<Hypothesis> sentences) {
-  const auto count = static_cast<std::size_t>(1 + options_->max_alternatives);
-  if (count > 1 && !last_searcher().has_lattice()) keep_distinct(sentences);
-  if (sentences.size() > 1 || last_searcher().has_lattice()) set_posteriors(sentences, count);
-  sentences.resize(std::min(count, sentences.size()));
-  std::vector<std::vector<Word>> words = last_searcher().words(sentences, last_start_s());
-  const std::vector<Word>& best = words.front();
-  if (best.empty()) {
-    endpoints_.end_silence();
-    context_.reset();
-    previous_words_.clear();
-    if (!partial_.empty()) report(Event::Type::kPartial, {});  // withdraws the partial
-  } else {
-    // A cut within a silence this long is the end of the sentence.
-    const bool in_silence = now() - best.back().end_s >= kSentencePauseS;
-    if (endpoint_ == EndpointRule::kMaxUtterance && in_silence) endpoint_ = EndpointRule::kSilenceAfterSpeech;
-    endpoints_.end_utterance(searcher_, endpoint_ == EndpointRule::kMaxUtterance);
-    if (options_->fusion && options_->fusion->has_lm()) {
-      std::vector<std::string_view> texts;
-      for (const Word& word : best) texts.push_back(word.text);
-      context_ = options_->fusion->context_after(context(), texts);
-      previous_words_.assign(texts.begin(), texts.end());
-    }
-    report(Event::Type::kFinal, best);
-    Event& event = events_.back();
-    event.endpoint = endpoint_ == EndpointRule::kNone ? kEndOfAudio : name(endpoint_);
-    for (std::size_t i = 1; i < words.size(); ++i) {
-      std::string text = join(words[i]);
-      event.alternatives.push_back({std::move(text), std::move(words[i]), sentences[i].posterior});
-    }
-  }
-  const std::int64_t context = options_->second_pass && !best.empty() ? kSecondPassContext : 0;
-  const std::int64_t kept = std::max<std::int64_t>(num_frames_ - context, 0);
-  fbank_.discard_frames(std::min(kSubsampling * kept, fbank_.num_frames_ready()));
-  begin_utterance();
-  if (chunk_searched_ < chunk_frames_ || !input_finished_) {
-    stage_ = Stage::kSearching;  // the rest of the chunk in which it ended
-  } else if (fbank_.num_frames_ready() - next_feature_ >= kSubsampling) {
-    stage_ = Stage::kWaiting;
-  } else {
-    report_nonfinite();
-    stage_ = Stage::kFinished;
+    if (joint_) joint_->append(mean.letters.data());
   }
 }
 
@@ -341,6 +244,7 @@ void Segment::begin_utterance() {
   searcher_.begin_utterance(context());
   encoder_out_.clear();
   nbest_.clear();
+  if (options_->joins()) joint_.emplace(static_cast<std::int64_t>(options_->tokens.size()), options_->joint);
   partial_.clear();
   num_stable_ = 0;
   utterance_start_ = num_frames_;

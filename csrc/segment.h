@@ -1,7 +1,7 @@
 // A segment: audio without gaps, processed from samples to feature frames, encoder frames and words.
 //
 // It does everything except running the networks. The caller gets `work()`, computes the answer (with ONNX Runtime in
-// Python, in C++ or in a browser, alone or in a batch of many streams) and passes it to `stepped`, `scored`,
+// Python, in C++ or in a browser, alone or in a batch of many streams) and passes it to `stepped`, `scored`, `decoded`,
 // `lm_scored` or `punctuated`:
 //
 //     for (used = segment.accept(samples, n); const Work* work = segment.work();) { ... segment.stepped(...); }
@@ -30,6 +30,7 @@
 #include "encoder_step.h"
 #include "endpoint_detector.h"
 #include "frontend/fbank.h"
+#include "search/joint_search.h"
 #include "search/neural_lm.h"
 #include "search/words.h"
 #include "searcher.h"
@@ -56,9 +57,10 @@ struct DecoderScoring {
   std::int64_t num_frames;
 };
 
-// PunctuationUnits is one run of the network for case and punctuation: a segment asks whether a sentence is over, a
-// stream asks for the text that it shows (stream.h). PieceTree is one run of the neural language model.
-using Work = std::variant<EncoderStep, DecoderScoring, PunctuationUnits, PieceTree>;
+// DecoderStep is one run of the decoder in a joint search. PunctuationUnits is one run of the network for case and
+// punctuation: a segment asks whether a sentence is over, a stream asks for the text that it shows (stream.h).
+// PieceTree is one run of the neural language model.
+using Work = std::variant<EncoderStep, DecoderScoring, DecoderStep, PunctuationUnits, PieceTree>;
 
 // Returns `work` as this kind. Throws std::logic_error if it is null or of another kind.
 template <typename Kind>
@@ -117,6 +119,8 @@ class Segment {
   void stepped(const Rows& log_probs, const Rows& encoder_out, const Rows& phone_log_probs = {});
   // Answers a DecoderScoring: log-probabilities (N,), one per hypothesis.
   void scored(const std::vector<float>& scores);
+  // Answers a DecoderStep with its log-probabilities, (N, vocab_size).
+  void decoded(const Rows& log_probs);
   // Answers a PieceTree with the log-probability of each piece given those before it, (num_nodes,). The value of the
   // root is ignored.
   void lm_scored(const std::vector<float>& log_probs);
@@ -142,8 +146,10 @@ class Segment {
   std::int64_t num_frames_kept() const noexcept {
     return dim_ ? static_cast<std::int64_t>(encoder_out_.size()) / dim_ : 0;
   }
-  // Size of its log-probabilities in bytes, which the second pass needs.
-  std::int64_t num_bytes_kept() const noexcept { return second_pass_ ? second_pass_->num_bytes() : 0; }
+  // Size of its log-probabilities in bytes, which the second pass and the joint search need.
+  std::int64_t num_bytes_kept() const noexcept {
+    return (second_pass_ ? second_pass_->num_bytes() : 0) + (joint_ ? joint_->num_bytes() : 0);
+  }
 
  private:
   enum class Stage { kWaiting, kSearching, kSecondPass, kRescoring, kFinished };
@@ -160,6 +166,7 @@ class Segment {
   bool request_second_pass(bool is_over);  // is_over: the utterance has ended
   void search_mean();
   void rescore();
+  void search_jointly();
   void rescore_sentences(std::vector<Hypothesis> sentences);
   // sentences: the chosen one, then the others, most likely first.
   void keep_distinct(std::vector<Hypothesis>& hypotheses) const;
@@ -207,6 +214,7 @@ class Segment {
   std::unique_ptr<Searcher> second_searcher_;  // searches the result of second_pass_
   std::int64_t second_searched_ = 0;           // frames of the utterance
   std::vector<Hypothesis> nbest_;
+  std::optional<JointSearch> joint_;  // over the utterance
   std::optional<SentenceRescoring> rescoring_;
   std::vector<std::string> previous_words_;  // of the previous utterance, for the neural language model
 

@@ -17,6 +17,7 @@ SegmentOptions::SegmentOptions(const Options& given) {
   num_rescored = options.num_rescored;
   max_alternatives = options.max_alternatives;
   rescore_ctc_weight = options.rescore_ctc_weight;
+  joint.ctc_weight = options.joint_ctc_weight;
   endpointer = {options.silence_after_speech_s, options.min_silence_after_speech_s, options.silence_without_speech_s,
                 options.max_utterance_s};
 }
@@ -69,8 +70,8 @@ std::shared_ptr<const SegmentOptions> segment_options(const Options& options, co
   }
   const Hotwords* hotwords = segment->fusion ? segment->fusion->hotwords() : nullptr;
   if (hotwords) segment->warnings = hotwords->warnings();
-  const bool is_greedy = segment->search == SegmentOptions::Search::kGreedy;
-  if (!segment->phones.empty() && !segment->over_phones() && !segment->phrases && !is_greedy) {
+  const bool needs_lm = segment->search == SegmentOptions::Search::kBeam || segment->rescores();
+  if (!segment->phones.empty() && !segment->over_phones() && !segment->phrases && needs_lm) {
     segment->warnings.insert(segment->warnings.begin(), std::string("the model is ") + kNoLanguageModel);
   }
   segment->text = text_options({options.text == ASR_TEXT_FORMATTED, metadata.language, std::move(punctuation),
@@ -89,9 +90,10 @@ std::shared_ptr<const SegmentOptions> checked(std::shared_ptr<const SegmentOptio
   require(options->chunk_size >= 1, "chunk_size", options->chunk_size);
   require(options->second_pass_window >= 1, "second_pass_window", options->second_pass_window);
   require(options->num_rescored >= 1, "num_rescored", options->num_rescored);
-  if (options->search == SegmentOptions::Search::kGreedy && (options->fusion || options->phrases)) {
-    throw std::invalid_argument(
-        "search greedy takes no language model, hotwords or phrases; use search beam or rescore");
+  if ((options->search == SegmentOptions::Search::kGreedy || options->joins()) &&
+      (options->fusion || options->phrases)) {
+    throw std::invalid_argument(std::string("search ") + (options->joins() ? "joint" : "greedy") +
+                                " takes no language model, hotwords or phrases; use search beam or rescore");
   }
   if (options->fusion && options->phrases) {
     throw std::invalid_argument("phrases are a grammar: they take no language model and no hotwords");
@@ -108,6 +110,7 @@ std::shared_ptr<const SegmentOptions> checked(std::shared_ptr<const SegmentOptio
     require_tokens("the language model or hotwords", static_cast<std::int64_t>(options->fusion->num_tokens()));
   }
   check_option("rescore_ctc_weight", options->rescore_ctc_weight);
+  check_option("joint_ctc_weight", options->joint.ctc_weight);
   return options;
 }
 

@@ -12,6 +12,7 @@
 #include "options.h"
 #include "search/ctc_prefix_beam_search.h"
 #include "search/endpointer.h"
+#include "search/joint_search.h"
 #include "search/lm_fusion.h"
 #include "search/neural_lm.h"
 #include "search/phrases.h"
@@ -32,7 +33,12 @@ struct TextOptions;
 // The recognition options of a segment and the models that it uses. Immutable once a segment has them; shared by any
 // number of segments.
 struct SegmentOptions {
-  enum class Search { kGreedy = ASR_SEARCH_GREEDY, kBeam = ASR_SEARCH_BEAM, kRescore = ASR_SEARCH_RESCORE };
+  enum class Search {
+    kGreedy = ASR_SEARCH_GREEDY,
+    kBeam = ASR_SEARCH_BEAM,
+    kRescore = ASR_SEARCH_RESCORE,
+    kJoint = ASR_SEARCH_JOINT,
+  };
 
   // Throws std::invalid_argument for a value out of range.
   explicit SegmentOptions(const Options& options = Options());
@@ -53,6 +59,7 @@ struct SegmentOptions {
   std::int64_t num_rescored;
   std::int64_t max_alternatives;
   double rescore_ctc_weight;  // see `best_rescored`
+  JointSearchOptions joint;
   EndpointerOptions endpointer;
   Calibration calibration;  // of the model
   // Applies `measured`, also to the endpoints.
@@ -62,8 +69,10 @@ struct SegmentOptions {
   bool over_phones() const noexcept {
     return (fusion && fusion->over_phones()) || (phrases && phrases->over_phones());
   }
-  // Whether the decoder rescores.
+  // Whether the decoder rescores finals, or searches them together with CTC.
   bool rescores() const { return search == Search::kRescore && !phrases && !over_phones(); }
+  bool joins() const noexcept { return search == Search::kJoint; }
+  bool uses_decoder() const { return rescores() || joins(); }
   std::vector<std::string> warnings;  // sentences: why most words are wrong, and which lines of lists are skipped
   std::shared_ptr<const TextOptions> text;  // how a stream formats its words (text/formatter.h); null: not at all
 };

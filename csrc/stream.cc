@@ -130,6 +130,11 @@ void Stream::scored(const std::vector<float>& scores) {
   guarded([&] { segment_->scored(scores); });
 }
 
+void Stream::decoded(const Rows& log_probs) {
+  asked_for<DecoderStep>(work());
+  guarded([&] { segment_->decoded(log_probs); });
+}
+
 void Stream::lm_scored(const std::vector<float>& log_probs) {
   asked_for<PieceTree>(work());
   guarded([&] { segment_->lm_scored(log_probs); });

@@ -74,6 +74,7 @@ class Stream {
   // These answer it; see Segment. An invalid answer puts the stream in the failed state.
   void stepped(const Rows& log_probs, const Rows& encoder_out, const Rows& phone_log_probs = {});
   void scored(const std::vector<float>& scores);
+  void decoded(const Rows& log_probs);
   void lm_scored(const std::vector<float>& log_probs);
   // (num_units, kNumMarks) and (num_units, kNumCases) probabilities; any other size counts as `not_punctuated`.
   void punctuated(const std::vector<float>& mark_probs, const std::vector<float>& case_probs);

@@ -24,7 +24,7 @@ from asr.runtime.metadata import MetadataError
 from asr.runtime.neural_lm import NeuralLmFile, bundled_neural_lm
 from asr.runtime.onnx_model import ModelError, OnnxModel, bundled_model
 from asr.runtime.punctuation import Punctuation
-from asr.runtime.search import list_text, output_symbols
+from asr.runtime.search import WITHOUT_LM, list_text, output_symbols
 from asr.runtime.shown_text import bundled_punctuation, text_options
 from asr.streaming.stream import Stream
 
@@ -143,9 +143,11 @@ class Recognizer:
         if phrases is not None and hotwords:
             raise ValueError("phrases are a grammar, which takes no hotwords; give one of the two")
         if lm == "auto":
-            lm = "bundled" if model is None and self.search != "greedy" else None
-        if self.search == "greedy" and phrases is None and (lm or hotwords):
-            raise ValueError("search greedy takes no language model and no hotwords; use search beam or rescore")
+            lm = "bundled" if model is None and self.search not in WITHOUT_LM else None
+        if self.search in WITHOUT_LM and phrases is None and (lm or hotwords):
+            raise ValueError(
+                f"search {self.search} takes no language model and no hotwords; use search beam or rescore"
+            )
         if lm == "bundled":
             _check_bundled_lm(tokens)
         self.language_model: NgramLm | None = self._open("lm", lm, lambda: _open_lm(lm)) if lm else None
@@ -202,6 +204,8 @@ class Recognizer:
             raise ModelError(f"{self.onnx.path}: {error}") from error
         if self.segment_options.rescores and not self.onnx.has_decoder:
             raise ValueError("this model has no decoder to rescore with; use search='beam' or export it again")
+        if self.segment_options.joins and not self.onnx.has_decoder_steps:
+            raise ValueError("this model has no decoder to search with; use search='beam' or export it again")
         if self._opened["model"] is not former and not isinstance(model, OnnxModel):
             self._warm_up()
 
@@ -249,7 +253,7 @@ class Recognizer:
     @property
     def spelling_warning(self) -> str:
         """Why a model with phones spells words by their sound, if it does so without the user's choice; else empty."""
-        chosen = self.search == "greedy" or self.phrases is not None or self._given["lm"] is None
+        chosen = self.search in WITHOUT_LM or self.phrases is not None or self._given["lm"] is None
         if chosen or not self.onnx.metadata.phones:
             return ""
         name = self._given["model"] or "the bundled model"

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from asr import _core
 from asr._core import StreamFailed
+from asr.runtime.onnx_decoder import DecoderCache
 from asr.runtime.onnx_model import Cache
 from asr.streaming.events import Alternative, Error, Event, Final, Gap, Partial, to_words
 from asr.streaming.resampler import SAMPLE_RATE, check_sample_rate, mono
@@ -44,6 +45,8 @@ class Stream:
         self._cause: Exception | None = None
         self.caches: dict[int, Cache] = {}
         """States of the encoder: that of the stream (0), and one per view of the second pass."""
+        self.decoder_cache: DecoderCache | None = None
+        """State of the decoder in a joint search."""
 
     @property
     def sample_offset(self) -> int:

@@ -19,7 +19,7 @@ COMMON_FRAMES = 200
 """2 s. Second passes of more than 30 s run in steps of 30 s, a multiple of it, so only the last step is padded."""
 
 
-WorkOfCore = _core.EncoderStep | _core.DecoderScoring | _core.PunctuationUnits | _core.PieceTree
+WorkOfCore = _core.EncoderStep | _core.DecoderScoring | _core.DecoderStep | _core.PunctuationUnits | _core.PieceTree
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +59,8 @@ def compute(batch: Sequence[Work]) -> None:
         if isinstance(first.work, _core.DecoderScoring):
             scores = first.recognizer.onnx.score(first.work.tokens, first.work.encoder_out)
             first.stream.answer(_core.Stream.scored, scores.tolist())
+        elif isinstance(first.work, _core.DecoderStep):
+            _decode(first, first.work)
         elif isinstance(first.work, _core.PieceTree):
             assert first.recognizer.neural_model is not None
             first.stream.answer(_core.Stream.lm_scored, first.recognizer.neural_model.score(first.work).tolist())
@@ -69,6 +71,15 @@ def compute(batch: Sequence[Work]) -> None:
     except Exception as error:
         for work in batch:
             work.stream.fail(error)
+
+
+def _decode(work: Work, step: _core.DecoderStep) -> None:
+    decoder, stream = work.recognizer.onnx.decoder, work.stream
+    if step.encoder_out is not None:
+        stream.decoder_cache = decoder.begin(step.encoder_out)
+    assert stream.decoder_cache is not None
+    log_probs, stream.decoder_cache = decoder.step(step.tokens, stream.decoder_cache.select(step.parents))
+    stream.answer(_core.Stream.decoded, np.ascontiguousarray(log_probs))
 
 
 def _punctuate(work: Work, units: _core.PunctuationUnits) -> None:

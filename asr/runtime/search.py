@@ -23,7 +23,6 @@ from asr._core import (
     LmFusion,
     NgramLm,
 )
-from asr.runtime.alignment import align_tokens
 from asr.runtime.joint_search import JOINT_CTC_WEIGHT, StepDecoder, joint_search
 from asr.runtime.metadata import ModelMetadata
 from asr.tokenizer import BLANK_ID, SOS_EOS_ID, UNK_ID
@@ -35,6 +34,10 @@ MAX_LIST = 1 << 20
 """Maximum characters of a list of hotwords or phrases: about 50 000 phrases, whose search takes seconds to build."""
 SEARCHES = ("greedy", "beam", "rescore")
 DECODER_SEARCHES = ("attention", "joint")
+WITHOUT_LM = ("greedy", "joint")
+"""Searches of a recognizer that take no language model and no hotwords."""
+WITH_DECODER = ("rescore", "joint")
+"""Searches of a recognizer whose finals come from the attention decoder."""
 """Searches over whole utterances with decoder steps; joint: together with CTC."""
 
 Score = Callable[[list[list[int]]], npt.NDArray[np.float32]]
@@ -232,5 +235,5 @@ def decode_by_steps(
     log_probs: (T, V) float32 of CTC, encoder_out: (T, dim) float32; tokens: spelling of every token id.
     """
     log_probs = np.ascontiguousarray(log_probs)
-    found = joint_search(log_probs, decoder, encoder_out, 0.0 if name == "attention" else ctc_weight)[0].tokens
-    return words(align_tokens(log_probs, found), tokens) if found else []
+    found = joint_search(log_probs, decoder, encoder_out, 0.0 if name == "attention" else ctc_weight)
+    return words(found[0], tokens)

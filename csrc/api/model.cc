@@ -159,7 +159,7 @@ Model::Step Model::step(const EncoderStep& step, Cache& cache) const {
 }
 
 std::vector<float> Model::score(const DecoderScoring& scoring) const {
-  open_decoder();
+  open_decoder(false);
   const auto count = static_cast<std::int64_t>(scoring.tokens.size());
   std::size_t longest = 1;
   for (const auto& tokens : scoring.tokens) longest = std::max(longest, tokens.size());
@@ -177,16 +177,66 @@ std::vector<float> Model::score(const DecoderScoring& scoring) const {
   return std::vector<float>(scores, scores + count);
 }
 
-void Model::open_decoder() const {
+Model::Decoded Model::decode(const DecoderStep& step, DecoderCache& cache) const {
+  open_decoder(true);
+  const auto count = static_cast<std::int64_t>(step.tokens.size());
+  const std::int64_t layers = metadata_.num_decoder_layers, dim = metadata_.dim;
+  if (step.begins()) {
+    cache = DecoderCache();
+    for (Tensor* none : {&cache.keys, &cache.values, &cache.memory_keys, &cache.memory_values}) {
+      *none = Tensor::zeros(runtime_, ort::kFloat, {1, layers, 0, dim});
+    }
+  }
+  const std::int64_t size = layers * cache.num_tokens * dim;  // of a hypothesis
+  const Shape shape{count, layers, cache.num_tokens, dim};
+  std::vector<float> keys, values;
+  const auto select = [&](const Tensor& from, std::vector<float>& to) {
+    if (cache.num_tokens == 0) return Tensor::zeros(runtime_, ort::kFloat, shape);
+    const float* rows = from.floats({cache.num_hypotheses, layers, cache.num_tokens, dim}, "a cache");
+    for (const std::int64_t parent : step.parents) {
+      to.insert(to.end(), rows + parent * size, rows + (parent + 1) * size);
+    }
+    return Tensor::view(runtime_, to, shape);
+  };
+  const std::vector<std::int64_t> no_lengths(step.tokens.size());
+  const Tensor tokens = Tensor::zeros(runtime_, ort::kInt64, {count, 0});
+  const Tensor lengths = Tensor::view(runtime_, no_lengths, {count});
+  const Shape frames{1, step.begins() ? step.num_frames : 0, dim};
+  const Tensor encoder_out = step.begins() ? Tensor::view(runtime_, step.encoder_out, frames)
+                                           : Tensor::zeros(runtime_, ort::kFloat, frames);
+  const Tensor previous = Tensor::view(runtime_, step.tokens, {count});
+  const Tensor past_keys = select(cache.keys, keys), past_values = select(cache.values, values);
+  Decoded result;
+  result.outputs = step_decoder_->run({&tokens, &lengths, &encoder_out, &previous, &past_keys, &past_values,
+                                       &cache.memory_keys, &cache.memory_values});
+  const std::int64_t vocab_size = metadata_.vocab_size();
+  result.log_probs = {result.outputs[1].floats({count, 1, vocab_size}, kDecoderStepOutputs[0]), count, vocab_size};
+  cache = {count,
+           cache.num_tokens + 1,
+           std::move(result.outputs[2]),
+           std::move(result.outputs[3]),
+           std::move(result.outputs[4]),
+           std::move(result.outputs[5])};
+  return result;
+}
+
+void Model::open_decoder(bool by_steps) const {
   const std::lock_guard<std::mutex> lock(decoder_mutex_);
-  if (decoder_) return;
-  if (metadata_.decoder_onnx.empty()) {
-    throw std::invalid_argument("the model has no decoder to rescore with: use search beam, or export it again");
+  std::unique_ptr<const Session>& decoder = by_steps ? step_decoder_ : decoder_;
+  if (decoder) return;
+  if (metadata_.decoder_onnx.empty() || (by_steps && metadata_.num_decoder_layers == 0)) {
+    throw std::invalid_argument(std::string("the model has no decoder to ") +
+                                (by_steps ? "search" : "rescore") + " with: use search beam, or export it again");
   }
   const std::string name = "the decoder in " + name_;
   properties_of(metadata_.decoder_onnx, name);  // it is a file, too
-  decoder_ = std::make_unique<const Session>(runtime_, metadata_.decoder_onnx, name, options_.num_threads,
-                                             names_of(kDecoderInputs), names_of(kDecoderOutputs));
+  std::vector<std::string> outputs = names_of(kDecoderOutputs), with_defaults;
+  if (by_steps) {
+    outputs.insert(outputs.end(), std::begin(kDecoderStepOutputs), std::end(kDecoderStepOutputs));
+    with_defaults = names_of(kDecoderPast);
+  }
+  decoder = std::make_unique<const Session>(runtime_, metadata_.decoder_onnx, name, options_.num_threads,
+                                            names_of(kDecoderInputs), std::move(outputs), with_defaults);
 }
 
 void Model::log(bool is_error, const std::string& text) const {

@@ -37,6 +37,14 @@ struct ModelOptions {
 using Cache = std::vector<Tensor>;
 
 // Immutable and thread-safe.
+// State of the decoder between the steps of an utterance.
+struct DecoderCache {
+  std::int64_t num_hypotheses = 1;    // N
+  std::int64_t num_tokens = 0;        // P, of each hypothesis
+  Tensor keys, values;                // (N, layers, P, dim) of the last step
+  Tensor memory_keys, memory_values;  // (1, layers, T, dim), of the encoder's output
+};
+
 class Model {
  public:
   // onnx: the bytes of the file `name`, needed only during the call. Throws DamagedFileError, OnnxRuntimeError, and
@@ -56,8 +64,15 @@ class Model {
   // Log-probabilities (N,) of complete sentences including their end, from the decoder.
   std::vector<float> score(const DecoderScoring& scoring) const;
 
-  // Opens the decoder, which greedy and beam search do not need. Throws std::invalid_argument if the model has none.
-  void open_decoder() const;
+  // One step of the decoder; updates `cache`. `outputs` owns log_probs (N, vocab_size).
+  struct Decoded {
+    std::vector<Tensor> outputs;
+    Rows log_probs;
+  };
+  Decoded decode(const DecoderStep& step, DecoderCache& cache) const;
+
+  // Opens the decoder for `score` or, by_steps, for `decode`. Throws std::invalid_argument if the model has none.
+  void open_decoder(bool by_steps) const;
 
   const PunctuationModel* punctuation() const noexcept { return punctuation_.get(); }  // may be null
   const NgramLm* lm() const noexcept { return lm_.get(); }
@@ -86,7 +101,7 @@ class Model {
   std::unique_ptr<const PunctuationModel> punctuation_;
   std::unique_ptr<const NeuralLmModel> neural_lm_;
   mutable std::mutex decoder_mutex_;
-  mutable std::unique_ptr<const Session> decoder_;
+  mutable std::unique_ptr<const Session> decoder_, step_decoder_;
 };
 
 // Reads all bytes of a file. Throws FileError.

@@ -18,7 +18,7 @@ std::shared_ptr<const SegmentOptions> new_segment_options(const Model& model, co
                                  model.punctuation() ? model.punctuation()->metadata() : nullptr,
                                  model.neural_lm() && use_lm ? model.neural_lm()->metadata() : nullptr,
                                  assets.use_lm ? model.lm() : nullptr);
-  if (segment->rescores()) model.open_decoder();
+  if (segment->uses_decoder()) model.open_decoder(segment->joins());
   return segment;
 }
 
@@ -125,6 +125,10 @@ void ModelStream::answer(const Work& work) {
       return;
     }
     stream_.punctuated(answer.mark_probs, answer.case_probs);
+  } else if (const auto* decoder_step = std::get_if<DecoderStep>(&work)) {
+    Model::Decoded result;
+    run([&] { result = model_->decode(*decoder_step, decoder_cache_); });
+    stream_.decoded(result.log_probs);
   } else if (const auto* tree = std::get_if<PieceTree>(&work)) {
     std::vector<float> log_probs;
     run([&] { log_probs = model_->neural_lm()->score(*tree); });

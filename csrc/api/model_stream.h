@@ -52,6 +52,7 @@ class ModelStream {
   std::shared_ptr<const SegmentOptions> options_;  // most recently given
   Stream stream_;
   std::array<Cache, 1 + kNumViews> caches_;  // one for the stream, and one per view in the second pass
+  DecoderCache decoder_cache_;
   std::deque<Event> events_;
 };
 

@@ -203,12 +203,12 @@ const float* Tensor::floats(const Shape& shape, const char* what) const {
 }
 
 Session::Session(const OnnxRuntime& runtime, std::string_view onnx, const std::string& name, int num_threads,
-                 std::vector<std::string> inputs, std::vector<std::string> outputs)
+                 std::vector<std::string> inputs, std::vector<std::string> outputs,
+                 const std::vector<std::string>& with_defaults)
     : runtime_(runtime),
       input_names_(std::move(inputs)),
       output_names_(std::move(outputs)),
       session_(nullptr, runtime.api().ReleaseSession) {
-  for (const std::string& input : input_names_) inputs_.push_back(input.c_str());
   for (const std::string& output : output_names_) outputs_.push_back(output.c_str());
   undamaged<std::runtime_error>(name, " is not an ONNX file, or it is damaged", [&] { open(onnx, num_threads); });
   const std::vector<std::string> found_inputs = names(true), found_outputs = names(false);
@@ -218,6 +218,8 @@ Session::Session(const OnnxRuntime& runtime, std::string_view onnx, const std::s
     throw DamagedFileError(name + " is not an asr-stream model: its graph takes " + join(found_inputs) + " and gives " +
                            join(found_outputs) + "; `asr export` writes one");
   }
+  input_names_.insert(input_names_.end(), with_defaults.begin(), with_defaults.end());
+  for (const std::string& input : input_names_) inputs_.push_back(input.c_str());
 }
 
 void Session::open(std::string_view onnx, int num_threads) {

@@ -65,9 +65,11 @@ class Tensor {
 class Session {
  public:
   // onnx: the bytes of the file. Checks that the graph needs exactly these inputs and that its first outputs are these.
-  // Throws DamagedFileError and OnnxRuntimeError with `name`.
+  // with_defaults: inputs with default values, which follow the others. Throws DamagedFileError and OnnxRuntimeError
+  // with `name`.
   Session(const OnnxRuntime& runtime, std::string_view onnx, const std::string& name, int num_threads,
-          std::vector<std::string> inputs, std::vector<std::string> outputs);
+          std::vector<std::string> inputs, std::vector<std::string> outputs,
+          const std::vector<std::string>& with_defaults = {});
 
   std::vector<Tensor> run(const std::vector<const Tensor*>& inputs) const;
 

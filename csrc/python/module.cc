@@ -13,11 +13,13 @@
 
 #include "python/arrays.h"
 #include "frontend/capture_buffer.h"
+#include "search/alignment.h"
 #include "search/ctc_greedy_search.h"
 #include "search/ctc_phrase_search.h"
 #include "search/ctc_prefix_beam_search.h"
 #include "python/exclusive.h"
 #include "frontend/fbank.h"
+#include "search/joint_search.h"
 #include "search/lm_fusion.h"
 #include "onnx_file.h"
 #include "search/phrases.h"
@@ -205,6 +207,42 @@ void bind_ctc(py::module_& m) {
              }),
              py::arg("phrases").none(false));
   bind_search_methods<CtcPhraseSearch>(closed);
+
+  m.def(
+      "align_tokens",
+      [](const py::object& log_probs, const std::vector<std::int32_t>& tokens) {
+        const py::array array = require_rows(log_probs, "log_probs");
+        return align_tokens(static_cast<const float*>(array.data()), array.shape(0), array.shape(1), tokens);
+      },
+      "log_probs"_a, "tokens"_a);
+
+  constexpr JointSearchOptions defaults;
+  using Joint = Exclusive<JointSearch>;
+  py::class_<Joint>(m, "JointSearch")
+      .def(py::init([](const py::object& log_probs, double ctc_weight, std::size_t beam_size) {
+             const py::array array = require_rows(log_probs, "log_probs");
+             const auto* data = static_cast<const float*>(array.data());
+             LogProbChecker().check(data, array.shape(0), array.shape(1));
+             const JointSearchOptions options{ctc_weight, beam_size};
+             auto joint = std::make_unique<Joint>("JointSearch", array.shape(1), options);
+             (*joint)([&](JointSearch& search) {
+               for (py::ssize_t i = 0; i < array.shape(0); ++i) search.append(data + i * array.shape(1));
+             });
+             return joint;
+           }),
+           "log_probs"_a, py::kw_only(), "ctc_weight"_a = defaults.ctc_weight, "beam_size"_a = defaults.beam_size)
+      .def("step", exclusive(&JointSearch::step))
+      .def(
+          "answer",
+          [](Joint& self, const py::object& log_probs) {
+            const py::array array = require_rows(log_probs, "log_probs");
+            const Rows rows{static_cast<const float*>(array.data()), array.shape(0), array.shape(1)};
+            self([&](JointSearch& search) { search.answer(rows); });
+          },
+          "log_probs"_a)
+      .def("hypotheses", [](Joint& self, std::size_t num_best) {
+        return self([&](JointSearch& search) { return search.hypotheses(num_best); });
+      }, "num_best"_a);
 }
 
 void bind_spelling(py::module_& m) {

@@ -153,7 +153,8 @@ void bind_options(py::module_& m) {
            "options"_a, py::kw_only(), "tokens"_a, "phones"_a = std::vector<std::string>(), "fusion"_a = nullptr,
            "phrases"_a = nullptr, "text"_a = nullptr, "second_pass_window"_a = kSecondPassWindow,
            "neural_lm"_a = nullptr, "calibration"_a = Calibration())
-      .def_property_readonly("rescores", &SegmentOptions::rescores);
+      .def_property_readonly("rescores", &SegmentOptions::rescores)
+      .def_property_readonly("joins", &SegmentOptions::joins);
 }
 
 }  // namespace asr_stream

@@ -56,6 +56,7 @@ py::object work(ExclusiveStream& self) {
   });
   if (!copy) return py::none();
   if (auto* step = std::get_if<EncoderStep>(copy.get())) return py::cast(std::move(*step));
+  if (auto* step = std::get_if<DecoderStep>(copy.get())) return py::cast(std::move(*step));
   if (auto* units = std::get_if<PunctuationUnits>(copy.get())) return py::cast(std::move(*units));
   if (auto* tree = std::get_if<PieceTree>(copy.get())) return py::cast(std::move(*tree));
   return py::cast(std::move(std::get<DecoderScoring>(*copy)));
@@ -136,6 +137,13 @@ void bind_segment(py::module_& m) {
       .def_property_readonly("encoder_out",
                              [](const DecoderScoring& s) { return to_array(s.encoder_out, s.num_frames); });
 
+  py::class_<DecoderStep>(m, "DecoderStep")
+      .def_property_readonly("encoder_out", [](const DecoderStep& s) -> py::object {
+        return s.begins() ? py::object(to_array(s.encoder_out, s.num_frames)) : py::none();
+      })
+      .def_property_readonly("parents", [](const DecoderStep& s) { return to_array(s.parents); })
+      .def_property_readonly("tokens", [](const DecoderStep& s) { return to_array(s.tokens); });
+
   py::register_exception<StreamFailed>(m, "StreamFailed", PyExc_RuntimeError);
   py::class_<ExclusiveStream>(m, "Stream")
       .def(py::init([](std::shared_ptr<const SegmentOptions> options) {
@@ -157,6 +165,14 @@ void bind_segment(py::module_& m) {
       .def("work", &work)
       .def("stepped", &stepped, "log_probs"_a, "encoder_out"_a, "phone_log_probs"_a = py::none())
       .def("scored", exclusive(&Stream::scored), "scores"_a)
+      .def(
+          "decoded",
+          [](ExclusiveStream& self, const py::object& log_probs) {
+            const py::array array = require_rows(log_probs, "log_probs");
+            const Rows rows{static_cast<const float*>(array.data()), array.shape(0), array.shape(1)};
+            self([&](Stream& stream) { stream.decoded(rows); });
+          },
+          "log_probs"_a)
       .def("lm_scored", exclusive(&Stream::lm_scored), "log_probs"_a)
       .def("punctuated", &punctuated, "mark_probs"_a, "case_probs"_a)
       .def("not_punctuated", exclusive(&Stream::not_punctuated), "reason"_a)

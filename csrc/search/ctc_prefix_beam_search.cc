@@ -9,15 +9,6 @@
 
 namespace asr_stream {
 
-namespace {
-
-double log_add(double a, double b) {
-  if (a < b) std::swap(a, b);
-  return std::isinf(b) ? a : a + std::log1p(std::exp(b - a));
-}
-
-}  // namespace
-
 CtcPrefixBeamSearch::CtcPrefixBeamSearch(const CtcPrefixBeamSearchOptions& options,
                                          std::shared_ptr<const LmFusion> fusion)
     : options_(options), fusion_(std::move(fusion)) {

@@ -5,7 +5,9 @@
 // not reset this count.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace asr_stream {
@@ -36,6 +38,12 @@ struct TokenSpan {
 
   void append_to(Hypothesis& hypothesis) const;
 };
+
+// log(exp(a) + exp(b)), for values below infinity.
+inline double log_add(double a, double b) {
+  if (a < b) std::swap(a, b);
+  return std::isinf(b) ? a : a + std::log1p(std::exp(b - a));
+}
 
 // Checks the rows given to `advance`. Each row needs a finite value. NaN, +infinity and positive values (logits instead
 // of log-probabilities) are rejected with std::invalid_argument. -infinity is a valid log-probability.

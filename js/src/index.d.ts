@@ -66,9 +66,10 @@ export interface Options {
   /** audio before the chunk that the encoder attends to; a multiple of 40 in [0, 20480]; default: the model file's,
    * usually 2560 */
   leftContextMs?: number;
-  /** greedy, beam (CTC prefix beam search), or rescore (beam; the attention decoder rescores finals of a search over
-   * letters); default: rescore */
-  search?: "greedy" | "beam" | "rescore";
+  /** greedy, beam (CTC prefix beam search), rescore (beam; the attention decoder rescores finals of a search over
+   * letters), or joint (beam; finals come from a search by the attention decoder and CTC, without a language model);
+   * default: rescore */
+  search?: "greedy" | "beam" | "rescore" | "joint";
   /** encode each finished utterance a second time, which corrects its final text; default: true */
   secondPass?: boolean;
   /** hypotheses kept by the beam search; a whole number in [1, 1024]; default: 256 */
@@ -84,6 +85,8 @@ export interface Options {
   /** weight of the first pass in rescoring; the decoder's weight is the rest; in [0, 1]; default: the model file's,
    * usually 0.7 */
   rescoreCtcWeight?: number;
+  /** weight of CTC in search joint; the decoder's weight is the rest; in [0, 1]; default: 0.3 */
+  jointCtcWeight?: number;
   /** weight of the language model's log-probabilities; in [0, 10]; default: the model file's, usually 0.95 */
   lmWeight?: number;
   /** added for each word if there is a language model; in [-20, 20]; default: the model file's, usually -2.4 */

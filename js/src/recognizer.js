@@ -157,6 +157,10 @@ function checked(core, given) {
       throw new RangeError(`${name} is ${JSON.stringify(list)}; it must be a list of texts`);
     }
   }
+  if (values.search === "joint") {
+    throw new RangeError("search joint is not available in JavaScript, whose ONNX Runtime does not take the decoder's "
+      + "state; use search rescore");
+  }
   if (values.lm !== null && values.search === "greedy") {
     throw new RangeError("search greedy takes no language model; use search beam or rescore, or no lm");
   }

@@ -181,6 +181,7 @@ test("what is amiss is said where it was written", async () => {
     [{ model, chunkMs: 650 }, /chunkMs is 650; it must be a multiple of 40 in \[40, 5120\]/],
     [{ model, search: "best" }, /search is 'best'; it must be one of greedy, beam, rescore/],
     [{ model, search: "greedy", lm: LM }, /greedy takes no language model/],
+    [{ model, search: "joint" }, /joint is not available in JavaScript.* use search rescore/],
     [{ model, lmWeight: 11 }, /lmWeight is 11; it must be in \[0, 10\]/],
     [{ model: 5 }, /the model is number; expected a URL, a path or bytes/],
     [{ model: "nowhere.onnx" }, /the model nowhere.onnx cannot be read: ENOENT/],

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from asr.runtime.search import new_hotwords
+from asr.runtime.search import WITHOUT_LM, new_hotwords
 from asr.streaming.recognizer import Recognizer
 
 _QUICK = {"text", "second_pass", "silence_after_speech_s", "min_silence_after_speech_s"}
@@ -72,7 +72,7 @@ def _build(recognizer: Recognizer, changes: dict[str, Any]) -> Recognizer:
 
 def _usable(recognizer: Recognizer, changes: dict[str, Any], words: Sequence[str]) -> tuple[str, ...]:
     """The `words` that the core accepts individually."""
-    if changes.get("search", recognizer.search) == "greedy" or changes.get("phrases", recognizer.phrases) is not None:
+    if changes.get("search", recognizer.search) in WITHOUT_LM or changes.get("phrases", recognizer.phrases) is not None:
         return ()
 
     def accepted(words: Sequence[str], *pronounced: Any) -> bool:

@@ -58,6 +58,8 @@ WAYS = [
     ("rescore", True, True, 160),
     ("rescore", True, False, 640),
     ("rescore", True, True, 640),
+    ("joint", False, True, 640),
+    ("joint", False, False, 160),
 ]
 
 
@@ -141,7 +143,7 @@ def test_an_option_is_set_by_its_name(library: Any) -> None:
     for name, value, words in (
         ("beam_sise", "64", "there is no option 'beam_sise'; the options are chunk_ms, left_context_ms, search, "),
         ("beam_size", "64 ", "beam_size is '64 '; it must be a whole number in [1, 1024]"),
-        ("search", "best", "search is 'best'; it must be one of greedy, beam, rescore"),
+        ("search", "best", "search is 'best'; it must be one of greedy, beam, rescore, joint"),
         ("second_pass", "1", "second_pass is '1'; it must be true or false"),
     ):
         with pytest.raises(c_library.LibraryError) as caught:

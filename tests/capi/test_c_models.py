@@ -9,6 +9,7 @@ from typing import Any
 import onnx as onnx_format
 import pytest
 from support.benchmark_module import load_benchmark
+from support.export import in_former_format
 
 LibraryError = load_benchmark("c_library").LibraryError
 pytestmark = pytest.mark.usefixtures("nothing_printed")
@@ -83,9 +84,18 @@ def test_a_damaged_decoder_is_named(library: Any, tiny_onnx: Path) -> None:
 
 
 def test_a_model_without_decoder_does_not_rescore(library: Any, tiny_onnx: Path) -> None:
-    with pytest.raises(LibraryError, match="no decoder to rescore with: use search beam") as caught:
-        library.model(edited(tiny_onnx, decoder_onnx="")).stream()
-    assert caught.value.status == INVALID
+    model = library.model(edited(tiny_onnx, decoder_onnx=""))
+    for search, verb in (("rescore", "rescore"), ("joint", "search")):
+        with pytest.raises(LibraryError, match=f"no decoder to {verb} with: use search beam") as caught:
+            model.stream(search=search)
+        assert caught.value.status == INVALID
+
+
+def test_a_decoder_without_steps_does_not_search(library: Any, tiny_onnx: Path, tmp_path: Path) -> None:
+    model = library.model(in_former_format(tiny_onnx, tmp_path / "former.onnx", 2).read_bytes())
+    model.stream()
+    with pytest.raises(LibraryError, match="no decoder to search with: use search beam, or export it again"):
+        model.stream(search="joint")
 
 
 def resident_mb() -> float:

@@ -37,6 +37,10 @@ void run_network(Owner& owner, const Work& work) {
     }
     const std::vector<float> encoder_out(static_cast<std::size_t>(num_frames * kNetworkDim), 0.5f);
     owner.stepped({log_probs.data(), num_frames, kNetworkTokens}, {encoder_out.data(), num_frames, kNetworkDim});
+  } else if (const auto* decoder_step = std::get_if<DecoderStep>(&work)) {
+    const auto count = static_cast<std::int64_t>(decoder_step->tokens.size());
+    const std::vector<float> log_probs(static_cast<std::size_t>(count * kNetworkTokens), -1.8f);
+    owner.decoded({log_probs.data(), count, kNetworkTokens});
   } else {
     owner.scored(std::vector<float>(std::get<DecoderScoring>(work).tokens.size(), -1.0f));
   }

@@ -63,7 +63,8 @@ std::vector<std::string> finals(const std::vector<Event>& events) {
 TEST(Segment, FindsEveryUtteranceHoweverItIsCut) {
   const std::vector<float> samples = audio(3 * 56000 + 30000);
   for (const bool second_pass : {true, false}) {
-    for (const auto search : {SegmentOptions::Search::kGreedy, SegmentOptions::Search::kRescore}) {
+    for (const auto search :
+         {SegmentOptions::Search::kGreedy, SegmentOptions::Search::kRescore, SegmentOptions::Search::kJoint}) {
       const auto how = options(search);
       how->second_pass = second_pass;
       how->second_pass_window = 20;  // several in an utterance
@@ -82,6 +83,47 @@ TEST(Segment, FindsEveryUtteranceHoweverItIsCut) {
         }
       }
     }
+  }
+}
+
+TEST(Segment, JointSearchAsksForStepsOfTheDecoder) {
+  const auto how = options(SegmentOptions::Search::kJoint);
+  how->max_alternatives = 2;
+  for (const bool second_pass : {true, false}) {
+    how->second_pass = second_pass;
+    Segment segment(how);
+    const std::vector<float> samples = audio(2 * 56000);
+    std::vector<Event> events;
+    std::size_t num_first = 0, num_before = 0;  // steps that begin an utterance; hypotheses of the last step
+    const auto answer_all = [&] {
+      for (const Work* work = segment.work(); work; work = segment.work()) {
+        if (const auto* step = std::get_if<DecoderStep>(work)) {
+          EXPECT_EQ(step->begins(), step->tokens == std::vector<std::int64_t>{kSosEosId});
+          EXPECT_EQ(static_cast<std::int64_t>(step->encoder_out.size()), step->begins() ? step->num_frames * kDim : 0);
+          ASSERT_EQ(step->parents.size(), step->tokens.size());
+          for (const std::int64_t parent : step->parents) {
+            EXPECT_LT(parent, static_cast<std::int64_t>(step->begins() ? 1 : num_before));
+          }
+          num_first += step->begins();
+          num_before = step->tokens.size();
+          EXPECT_THROW(segment.decoded({}), std::invalid_argument);
+        }
+        run_network(segment, *work);
+      }
+      for (Event& event : segment.take_events()) events.push_back(std::move(event));
+    };
+    for (std::size_t begin = 0; begin < samples.size();) {
+      begin += segment.accept(samples.data() + begin, samples.size() - begin);
+      answer_all();
+    }
+    segment.finish();
+    answer_all();
+    EXPECT_EQ(finals(events), std::vector<std::string>(2, "AB"));
+    EXPECT_EQ(num_first, 2u);
+    const Event& last = events.back();
+    EXPECT_GT(last.start_s, 3.4);  // the frames of the second utterance
+    EXPECT_LT(last.end_s, 5.2);
+    EXPECT_EQ(last.alternatives.size(), 2u);
   }
 }
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from support.benchmark_module import load_benchmark
 
-from asr._core import spell
+from asr._core import align_tokens, spell
 from asr.evaluation.wer import matched_words
-from asr.runtime.alignment import align_tokens
 from asr.runtime.search import words
 
 TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", "A", "B")

@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from asr.runtime.joint_search import CtcPrefixScorer, joint_search
+from asr._core import JointSearch
+from asr.runtime.joint_search import joint_search
 from asr.tokenizer import BLANK_ID, SOS_EOS_ID
 
 NUM_FRAMES, VOCAB_SIZE = 5, 5
@@ -48,8 +49,8 @@ class Prefix(NamedTuple):
 class TableDecoder:
     """A decoder whose probabilities depend on the last token and on the number of tokens."""
 
-    def __init__(self, seed: int) -> None:
-        self.table = random_log_probs(seed, NUM_FRAMES + 2, VOCAB_SIZE, VOCAB_SIZE)
+    def __init__(self, seed: int, vocab_size: int = VOCAB_SIZE) -> None:
+        self.table = random_log_probs(seed, NUM_FRAMES + 2, vocab_size, vocab_size)
 
     def begin(self, encoder_out: np.ndarray) -> Prefix:
         return Prefix(((),))
@@ -64,38 +65,44 @@ class TableDecoder:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_prefix_scores_are_sums_over_all_paths(seed: int) -> None:
-    log_probs = random_log_probs(seed, NUM_FRAMES, VOCAB_SIZE)
-    all_sentences = sentence_probabilities(seed)
-    scorer = CtcPrefixScorer(log_probs)
-    state, hypotheses = scorer.begin(), [()]
-    # Rows out of order and repeated; "3 3" needs a blank between its tokens, "3 3 3 3" more frames than there are.
-    for rows, tokens in (([0, 0], [4, 3]), ([1, 1, 0], [3, 4, 4]), ([0, 2, 0], [3, 4, 4]), ([0], [3])):
-        last = np.array([hypothesis[-1] if hypothesis else SOS_EOS_ID for hypothesis in hypotheses])
-        ends = [all_sentences.get(hypothesis, 0.0) for hypothesis in hypotheses]
-        np.testing.assert_allclose(np.exp(scorer.end(state)), ends, atol=1e-7)
-        found = np.exp(scorer.extensions(state, last))
-        for row, hypothesis in enumerate(hypotheses):
-            for token in range(1, VOCAB_SIZE):
-                prefix = (*hypothesis, token)
-                expected = sum(p for s, p in all_sentences.items() if s[: len(prefix)] == prefix)
-                assert found[row, token] == pytest.approx(expected, abs=1e-7)
-        state = scorer.extend(state, np.array(rows), last[rows], np.array(tokens))
-        hypotheses = [(*hypotheses[row], token) for row, token in zip(rows, tokens, strict=True)]
+def test_the_beam_keeps_the_likeliest_prefixes(seed: int) -> None:
+    """With CTC alone, the hypotheses are ordered by the probability of all sentences that begin with them."""
+    search = JointSearch(random_log_probs(seed, NUM_FRAMES, VOCAB_SIZE), ctc_weight=1.0, beam_size=3)
+    beam: list[tuple[int, ...]] = [()]
+    while (step := search.step()) is not None:
+        if step.tokens[0] != SOS_EOS_ID:
+            kept = [(*beam[parent], token) for parent, token in zip(step.parents, step.tokens, strict=True)]
+            extended = {(*prefix, token) for prefix in beam for token in SPOKEN}
+            ordered = sorted(extended, key=lambda prefix: -prefix_probability(seed, prefix))
+            assert kept == ordered[: len(kept)]
+            assert len(kept) == min(3, len(ordered))
+            beam = kept
+        search.answer(np.full((len(beam), VOCAB_SIZE), -1.0, np.float32))
+    assert len(beam[0]) > 1
 
 
-def test_prefix_scores_keep_their_precision_over_minutes() -> None:
+def prefix_probability(seed: int, prefix: tuple[int, ...]) -> float:
+    return sum(p for s, p in sentence_probabilities(seed).items() if s[: len(prefix)] == prefix)
+
+
+def test_scores_keep_their_precision_over_minutes() -> None:
     """Certain and nearly impossible frames: the scores of 3000 frames sum to millions of nats."""
     log_probs = np.full((3000, 4), -1e9, np.float32)
     log_probs[:, BLANK_ID] = 0.0
     log_probs[1000], log_probs[2000] = ([-1e9, -1e9, -1e9, 0.0] for _ in range(2))
-    scorer = CtcPrefixScorer(log_probs)
-    state, last = scorer.begin(), np.array([SOS_EOS_ID])
-    for _ in range(2):
-        assert scorer.extensions(state, last)[0, 3] == pytest.approx(0.0, abs=1e-6)
-        state, last = scorer.extend(state, np.array([0]), last, np.array([3])), np.array([3])
-    assert scorer.end(state)[0] == pytest.approx(0.0, abs=1e-6)
-    assert scorer.extensions(state, last)[0, 3] < -100
+    found = joint_search(log_probs, TableDecoder(1, 4), np.zeros((3000, 2), np.float32), ctc_weight=1.0)
+    assert found[0].tokens == [3, 3] and found[0].log_prob == pytest.approx(0.0, abs=1e-6)
+    assert found[0].start_frames == [1000, 2000] and found[0].end_frames == [1001, 2001]
+    assert all(sentence.log_prob < -100 for sentence in found[1:])
+
+
+def test_an_answer_of_another_size_is_refused() -> None:
+    search = JointSearch(random_log_probs(1, NUM_FRAMES, VOCAB_SIZE))
+    assert search.step() is not None
+    with pytest.raises(ValueError, match=r"gave \(2, 5\) log-probabilities; expected \(1, 5\)"):
+        search.answer(np.full((2, VOCAB_SIZE), -1.0, np.float32))
+    with pytest.raises(ValueError, match="no NaN"):
+        search.answer(np.full((1, VOCAB_SIZE), np.nan, np.float32))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -110,8 +117,8 @@ def test_joint_search_finds_the_best_of_all_sentences(seed: int, ctc_weight: flo
     }
     found = joint_search(log_probs, decoder, np.zeros((NUM_FRAMES, 2), np.float32), ctc_weight, beam_size=200)
     best = max(scores, key=scores.__getitem__)
-    assert found[0].tokens == list(best) and found[0].score == pytest.approx(scores[best], abs=1e-4)
-    assert [sentence.score for sentence in found] == sorted((s.score for s in found), reverse=True)
+    assert found[0].tokens == list(best) and found[0].log_prob == pytest.approx(scores[best], abs=1e-4)
+    assert [sentence.log_prob for sentence in found] == sorted((s.log_prob for s in found), reverse=True)
 
 
 def test_attention_search_normalizes_by_length() -> None:
@@ -125,7 +132,7 @@ def test_attention_search_normalizes_by_length() -> None:
     found = joint_search(
         random_log_probs(1, NUM_FRAMES, VOCAB_SIZE), decoder, np.zeros((NUM_FRAMES, 2), np.float32), 0.0
     )
-    assert found[0].tokens == [4, 4, 4] and found[0].score == pytest.approx(-1.6 / 4)
+    assert found[0].tokens == [4, 4, 4] and found[0].log_prob == pytest.approx(-1.6 / 4)
 
 
 @pytest.mark.parametrize("ctc_weight", [0.0, 0.5])
@@ -137,6 +144,10 @@ def test_no_audio_gives_only_the_empty_sentence(ctc_weight: float) -> None:
 
 def test_options_out_of_range_are_named() -> None:
     log_probs = random_log_probs(1, NUM_FRAMES, VOCAB_SIZE)
-    for ctc_weight, beam_size in ((1.5, 8), (-0.1, 8), (0.5, 0)):
-        with pytest.raises(ValueError, match=rf"ctc_weight {ctc_weight} .*beam_size {beam_size}"):
+    for ctc_weight, beam_size, message in (
+        (1.5, 8, r"joint_ctc_weight is 1\.5; it must be in \[0, 1\]"),
+        (-0.1, 8, r"joint_ctc_weight is -0\.1; "),
+        (0.5, 0, r"beam_size is 0; it must be a whole number in \[1, 1024\]"),
+    ):
+        with pytest.raises(ValueError, match=message):
             joint_search(log_probs, TableDecoder(1), np.zeros((NUM_FRAMES, 2), np.float32), ctc_weight, beam_size)

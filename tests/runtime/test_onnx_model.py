@@ -21,6 +21,7 @@ from asr.evaluation.engine import open_engine
 from asr.runtime.metadata import MetadataError, ModelMetadata
 from asr.runtime.onnx_model import ModelError, OnnxModel, bundled_model
 from asr.runtime.onnx_session import open_session
+from asr.streaming.recognizer import Recognizer
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 names = st.text(st.characters(codec="utf-8", exclude_categories=["Z", "C"]), min_size=1, max_size=6)
@@ -179,6 +180,8 @@ def test_decoder_of_an_older_file_only_scores(tiny_onnx: Path, tmp_path: Path) -
     assert model.has_decoder_steps and not older.has_decoder_steps
     with pytest.raises(ValueError, match=r"odd\.onnx has format 2, whose decoder has no steps .*asr export"):
         open_engine(path).step_decoder()
+    with pytest.raises(ValueError, match="no decoder to search with; use search='beam' or export it again"):
+        Recognizer(path, search="joint")
     decoder = base64.b64encode(model.metadata.decoder_onnx).decode()
     mixed = OnnxModel(edited(path, path, decoder_onnx=decoder))
     with pytest.raises(ModelError, match="its graph takes tokens, token_lengths, encoder_out, previous, key_cache"):

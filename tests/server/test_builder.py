@@ -50,9 +50,10 @@ def test_one_bad_hotword_costs_no_other(recognizer: Recognizer, bad: str) -> Non
 def test_all_hotwords_are_used_or_none(recognizer: Recognizer) -> None:
     assert build(recognizer, hotwords=GOOD).hotwords == GOOD
     assert build(recognizer, hotwords=BAD).hotwords == ()
-    greedy = recognizer.with_options(search="greedy")
-    assert build(greedy, hotwords=GOOD).hotwords == ()
-    assert build(greedy, hotwords=GOOD, search="beam").hotwords == GOOD
+    for search in ("greedy", "joint"):
+        without = recognizer.with_options(search=search)
+        assert build(without, hotwords=GOOD).hotwords == ()
+        assert build(without, hotwords=GOOD, search="beam").hotwords == GOOD
     assert build(recognizer, hotwords=GOOD, phrases=["go"], search="beam").hotwords == ()
 
 

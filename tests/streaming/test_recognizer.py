@@ -98,9 +98,13 @@ def test_the_language_model_takes_part(onnx: OnnxModel, pairs_lm: Path, conversa
 def test_which_language_model_is_the_default(onnx: OnnxModel, pairs_lm: Path) -> None:
     assert Recognizer(onnx).fusion is None
     assert Recognizer().fusion is not None
-    assert Recognizer(lm=None).fusion is None and Recognizer(search="greedy").fusion is None
-    with pytest.raises(ValueError, match="greedy takes no language model"):
-        Recognizer(onnx, search="greedy", lm=pairs_lm)
+    assert Recognizer(lm=None).fusion is None
+    for search in ("greedy", "joint"):
+        assert Recognizer(search=search).fusion is None
+        with pytest.raises(ValueError, match=f"{search} takes no language model"):
+            Recognizer(onnx, search=search, lm=pairs_lm)
+        with pytest.raises(ValueError, match=f"search {search} takes no language model, hotwords or phrases"):
+            Recognizer(onnx, search=search, phrases=["A B"])
     with pytest.raises(LmError, match=r"none\.lm cannot be read"):
         Recognizer(onnx, lm=pairs_lm.with_name("none.lm"))
     with pytest.raises(LmError, match="damaged"):

@@ -16,6 +16,7 @@ from asr._core import EncoderStep, LmFusion, NgramLm, Options, SegmentOptions, S
 from asr.data.spectral import warp_frequencies
 from asr.features import fbank
 from asr.model.model import AsrModel
+from asr.runtime.joint_search import joint_search
 from asr.runtime.onnx_model import OnnxModel
 from asr.runtime.search import LmWeights, decode, text
 from asr.streaming import Final, Partial
@@ -78,7 +79,7 @@ def mean_of_views(
     return every.mean(0).log_softmax(-1).numpy(), passes[0][1].numpy()
 
 
-@pytest.mark.parametrize("search", ["greedy", "beam", "rescore"])
+@pytest.mark.parametrize("search", ["greedy", "beam", "rescore", "joint"])
 def test_final_equals_pytorch_on_the_whole_utterance(
     onnx: OnnxModel, tiny_model: AsrModel, conversation: np.ndarray, search: str
 ) -> None:
@@ -86,12 +87,15 @@ def test_final_equals_pytorch_on_the_whole_utterance(
     recognizer = Recognizer(onnx, search=search)
     for chunk in (4, 16):
         log_probs, encoder_out = mean_of_views(tiny_model, fbank(audio), chunk, recognizer.left_context)
-        best = decode(
-            log_probs,
-            search,
-            score=lambda tokens, memory=encoder_out: onnx.score(tokens, memory),
-            ctc_weight=onnx.metadata.rescore_ctc_weight,
-        )
+        if search == "joint":
+            best = joint_search(log_probs, onnx.decoder, encoder_out)[0]
+        else:
+            best = decode(
+                log_probs,
+                search,
+                score=lambda tokens, memory=encoder_out: onnx.score(tokens, memory),
+                ctc_weight=onnx.metadata.rescore_ctc_weight,
+            )
         events = recognize(recognizer.with_options(chunk_ms=40 * chunk), audio)
         assert finals(events) == text(best, onnx.tokens)
     assert finals(events) != finals(recognize(recognizer.with_options(second_pass=False), audio))  # or no test

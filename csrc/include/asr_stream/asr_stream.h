@@ -148,7 +148,8 @@ typedef struct asr_assets {
   const char *phrases;  /* a grammar that replaces free speech, one phrase per line: other speech becomes "[unk]"; no
                            hotwords are used, and the language model only pronounces the words; NULL: free speech */
   const char *mask;     /* words and phrases to show as stars, one per line; NULL: none */
-  int32_t use_lm;       /* 1: the model's language model, if it has one; 0: none, as greedy search needs; default 1 */
+  int32_t use_lm;       /* 1: the model's language model, if it has one; 0: none, as search greedy and joint need;
+                         * default 1 */
   int32_t reserved;     /* 0 */
   const char *replace;      /* replacements of words, one per line, as "my address -> 12 Main Street"; NULL: none */
   const char *command_list; /* your own spoken commands, one per line, as "next item -> new line"; turns on

@@ -5,7 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum asr_search { ASR_SEARCH_GREEDY = 0, ASR_SEARCH_BEAM = 1, ASR_SEARCH_RESCORE = 2 } asr_search;
+typedef enum asr_search {
+  ASR_SEARCH_GREEDY = 0,
+  ASR_SEARCH_BEAM = 1,
+  ASR_SEARCH_RESCORE = 2,
+  ASR_SEARCH_JOINT = 3
+} asr_search;
 
 typedef enum asr_text { ASR_TEXT_FORMATTED = 0, ASR_TEXT_PLAIN = 1 } asr_text;
 
@@ -21,8 +26,9 @@ typedef struct asr_options {
   /* audio before the chunk that the encoder attends to; a multiple of 40 in [0, 20480]; default: the model file's,
    * usually 2560 */
   int32_t left_context_ms;
-  /* greedy, beam (CTC prefix beam search), or rescore (beam; the attention decoder rescores finals of a search over
-   * letters); default: rescore; asr_search */
+  /* greedy, beam (CTC prefix beam search), rescore (beam; the attention decoder rescores finals of a search over
+   * letters), or joint (beam; finals come from a search by the attention decoder and CTC, without a language model);
+   * default: rescore; asr_search */
   int32_t search;
   /* encode each finished utterance a second time, which corrects its final text; default: true */
   int32_t second_pass;
@@ -39,6 +45,8 @@ typedef struct asr_options {
   /* weight of the first pass in rescoring; the decoder's weight is the rest; in [0, 1]; default: the model file's,
    * usually 0.7 */
   double rescore_ctc_weight;
+  /* weight of CTC in search joint; the decoder's weight is the rest; in [0, 1]; default: 0.3 */
+  double joint_ctc_weight;
   /* weight of the language model's log-probabilities; in [0, 10]; default: the model file's, usually 0.95 */
   double lm_weight;
   /* added for each word if there is a language model; in [-20, 20]; default: the model file's, usually -2.4 */

@@ -26,6 +26,7 @@ import numpy as np
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from asr.runtime.search import WITH_DECODER
 from asr.streaming.events import Event
 from asr.streaming.recognizer import Recognizer
 from asr.streaming.server.protocols.common import ProtocolError, check_text, parse_object, shown, warnings_about
@@ -200,7 +201,7 @@ class Connection:
             "hotwords": server.hotwords if config.keywords is None else config.keywords,
         }
         if config.delay in LIVE_DELAYS:
-            changes |= {"second_pass": False, "search": "beam" if server.search == "rescore" else server.search}
+            changes |= {"second_pass": False, "search": "beam" if server.search in WITH_DECODER else server.search}
         return changes
 
     async def _mark(self, what: str) -> None:
@@ -232,7 +233,7 @@ def _text(message: dict[str, Any]) -> str:
 
 def _is_live(recognizer: Recognizer) -> bool:
     """Whether finals keep the stable words of partials, which they may not with a second pass."""
-    return not recognizer.second_pass and recognizer.search != "rescore"
+    return not recognizer.second_pass and recognizer.search not in WITH_DECODER
 
 
 routes: list[BaseRoute] = [WebSocketRoute("/v1/realtime", _realtime)]

@@ -1,0 +1,90 @@
+// Token-by-token search with the attention decoder, jointly with CTC (Watanabe et al. 2017, "Hybrid CTC/attention
+// architecture for end-to-end speech recognition").
+//
+// The score of a hypothesis combines the decoder's log-probability with that of all sentences which begin with it
+// according to CTC (prefix probability). The search needs no language model, lexicon or length normalization. It
+// searches whole utterances: the decoder attends to all frames.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "encoder_step.h"
+#include "search/ctc_search.h"
+
+namespace asr_stream {
+
+// One run of the decoder, which appends a token to each of N hypotheses. Its answer is the log-probabilities
+// (N, vocab_size) of the next token.
+struct DecoderStep {
+  std::vector<float> encoder_out;     // (num_frames, dim) in the first step of an utterance; otherwise empty
+  std::int64_t num_frames;
+  std::vector<std::int64_t> parents;  // the hypotheses of the last step that these extend; {0} in the first
+  std::vector<std::int64_t> tokens;   // the last token of each; kSosEosId in the first
+  bool begins() const noexcept { return !encoder_out.empty(); }
+};
+
+struct JointSearchOptions {
+  double ctc_weight = 0.3;  // relative to the decoder, in [0, 1]. With 0, scores are means per token including the end
+  std::size_t beam_size = 8;
+};
+
+// For one utterance. Not thread-safe.
+class JointSearch {
+ public:
+  // Throws std::invalid_argument for options out of range.
+  JointSearch(std::int64_t vocab_size, const JointSearchOptions& options);
+
+  // Adds a frame of CTC log-probabilities, (vocab_size,). Must not be called after the first `step`.
+  void append(const float* log_probs);
+
+  // The step that the search waits for, without encoder_out; none after the end. The first call ends the audio.
+  std::optional<DecoderStep> step();
+  // Answers it with log-probabilities (N, vocab_size). Throws std::invalid_argument for any others.
+  void answer(const Rows& log_probs);
+
+  // The best complete sentences, best first: at least one, which may be empty, and at most `num_best`. Their log_prob
+  // is the score, their frames are those of the best alignment, counted from `first_frame`.
+  std::vector<Hypothesis> hypotheses(std::size_t num_best, std::int64_t first_frame = 0) const;
+
+  std::int64_t num_frames() const noexcept { return num_frames_; }
+  std::int64_t num_bytes() const noexcept {
+    return static_cast<std::int64_t>(log_probs_.size() * sizeof(float) + probs_.size() * sizeof(double));
+  }
+
+ private:
+  static constexpr double kNever = -std::numeric_limits<double>::infinity();
+  // A hypothesis. The log-probabilities that the first t frames, t = 0 to num_frames, are exactly its tokens: of the
+  // paths that end with its last token, and of those that end with a blank.
+  struct Prefix {
+    std::vector<std::int32_t> tokens;
+    double decoder_score;
+    std::vector<double> in_token, in_blank;
+  };
+  struct Sentence {
+    std::vector<std::int32_t> tokens;
+    double score;
+  };
+
+  void begin();
+  std::vector<double> prefix_scores(const Prefix& prefix) const;
+  void add_product(const std::vector<double>& log_weights, std::int64_t first, std::int64_t last,
+                   std::vector<double>& result) const;
+  Prefix extended(const Prefix& prefix, std::int32_t token, double decoder_score) const;
+  bool can_improve(double best, std::size_t length) const;
+  double ctc(std::int64_t frame, std::int32_t token) const;
+
+  JointSearchOptions options_;
+  std::int64_t vocab_size_, num_frames_ = 0;
+  std::vector<float> log_probs_;  // (num_frames, vocab_size), of CTC
+  std::vector<double> probs_;     // the same as probabilities
+  std::vector<Prefix> beam_;
+  std::vector<std::int64_t> parents_;  // of beam_, in the previous one
+  std::vector<Sentence> finished_;     // best first
+  bool has_begun_ = false;
+};
+
+}  // namespace asr_stream

@@ -1,0 +1,134 @@
+// The final of a segment: the decoder, the neural language model, and the choice between sentences.
+#include "segment.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "search/posteriors.h"
+
+namespace asr_stream {
+
+namespace {
+
+constexpr std::int64_t kRepeated = 4;  // hypotheses per alternative: some differ only in tokens, not in words
+
+}  // namespace
+
+void Segment::rescore() {
+  if (joint_ && !last_searcher().hypotheses(1, true).front().tokens.empty()) return search_jointly();
+  if (last_searcher().has_lattice()) return rescore_sentences(last_searcher().sentences(kNumSentences));
+  const std::int64_t num_rescored = options_->rescores() ? options_->num_rescored : 1;
+  nbest_ = last_searcher().hypotheses(std::max(num_rescored, 1 + kRepeated * options_->max_alternatives), true);
+  const std::size_t count = std::min(nbest_.size(), static_cast<std::size_t>(num_rescored));
+  if (count == 1 || nbest_.front().tokens.empty()) return report_final(std::move(nbest_));
+  DecoderScoring scoring{{}, std::move(encoder_out_), num_frames_ - utterance_start_};
+  for (std::size_t i = 0; i < count; ++i) scoring.tokens.push_back(nbest_[i].tokens);
+  work_ = std::make_unique<const Work>(std::move(scoring));
+}
+
+// The next step of the decoder, or the final after the last one.
+void Segment::search_jointly() {
+  std::optional<DecoderStep> step = joint_->step();
+  if (!step) {
+    const auto count = static_cast<std::size_t>(1 + kRepeated * options_->max_alternatives);
+    return report_final(joint_->hypotheses(count, options_->second_pass ? 0 : utterance_start_));
+  }
+  step->encoder_out = std::exchange(encoder_out_, {});
+  work_ = std::make_unique<const Work>(std::move(*step));
+}
+
+void Segment::decoded(const Rows& log_probs) {
+  asked_for<DecoderStep>(work());
+  joint_->answer(log_probs);
+  work_.reset();
+  search_jointly();
+  proceed();
+}
+
+void Segment::scored(const std::vector<float>& scores) {
+  const auto num_scored = static_cast<std::ptrdiff_t>(asked_for<DecoderScoring>(work()).tokens.size());
+  const auto best = static_cast<std::ptrdiff_t>(best_rescored({nbest_.begin(), nbest_.begin() + num_scored}, scores,
+                                                              options_->rescore_ctc_weight));
+  std::rotate(nbest_.begin(), nbest_.begin() + best, nbest_.begin() + best + 1);
+  work_.reset();
+  report_final(std::move(nbest_));
+  proceed();
+}
+
+void Segment::rescore_sentences(std::vector<Hypothesis> sentences) {
+  if (!options_->neural_lm || sentences.size() == 1 || sentences.front().tokens.empty()) {
+    return report_final(std::move(sentences));
+  }
+  rescoring_.emplace(*options_->fusion, *options_->neural_lm, std::move(sentences), previous_words_, context());
+  work_ = std::make_unique<const Work>(rescoring_->tree());
+}
+
+void Segment::lm_scored(const std::vector<float>& log_probs) {
+  asked_for<PieceTree>(work());
+  std::vector<Hypothesis> sentences = rescoring_->rescored(log_probs);
+  rescoring_.reset();
+  work_.reset();
+  report_final(std::move(sentences));
+  proceed();
+}
+
+// Keeps the best of the hypotheses with the same words. One without words is kept only if it is the best of all.
+void Segment::keep_distinct(std::vector<Hypothesis>& hypotheses) const {
+  const std::vector<std::vector<Word>> words = last_searcher().words(hypotheses, last_start_s());
+  std::set<std::string> texts{""};
+  std::vector<Hypothesis> kept;
+  for (std::size_t i = 0; i < hypotheses.size(); ++i) {
+    if (texts.insert(join(words[i])).second || i == 0) kept.push_back(std::move(hypotheses[i]));
+  }
+  hypotheses = std::move(kept);
+}
+
+void Segment::report_final(std::vector<Hypothesis> sentences) {
+  const auto count = static_cast<std::size_t>(1 + options_->max_alternatives);
+  if (count > 1 && !last_searcher().has_lattice()) keep_distinct(sentences);
+  if (sentences.size() > 1 || last_searcher().has_lattice()) set_posteriors(sentences, count);
+  sentences.resize(std::min(count, sentences.size()));
+  std::vector<std::vector<Word>> words = last_searcher().words(sentences, last_start_s());
+  const std::vector<Word>& best = words.front();
+  if (best.empty()) {
+    endpoints_.end_silence();
+    context_.reset();
+    previous_words_.clear();
+    if (!partial_.empty()) report(Event::Type::kPartial, {});  // withdraws the partial
+  } else {
+    // A cut within a silence this long is the end of the sentence.
+    const bool in_silence = now() - best.back().end_s >= kSentencePauseS;
+    if (endpoint_ == EndpointRule::kMaxUtterance && in_silence) endpoint_ = EndpointRule::kSilenceAfterSpeech;
+    endpoints_.end_utterance(searcher_, endpoint_ == EndpointRule::kMaxUtterance);
+    if (options_->fusion && options_->fusion->has_lm()) {
+      std::vector<std::string_view> texts;
+      for (const Word& word : best) texts.push_back(word.text);
+      context_ = options_->fusion->context_after(context(), texts);
+      previous_words_.assign(texts.begin(), texts.end());
+    }
+    report(Event::Type::kFinal, best);
+    Event& event = events_.back();
+    event.endpoint = endpoint_ == EndpointRule::kNone ? kEndOfAudio : name(endpoint_);
+    for (std::size_t i = 1; i < words.size(); ++i) {
+      std::string text = join(words[i]);
+      event.alternatives.push_back({std::move(text), std::move(words[i]), sentences[i].posterior});
+    }
+  }
+  const std::int64_t context = options_->second_pass && !best.empty() ? kSecondPassContext : 0;
+  const std::int64_t kept = std::max<std::int64_t>(num_frames_ - context, 0);
+  fbank_.discard_frames(std::min(kSubsampling * kept, fbank_.num_frames_ready()));
+  begin_utterance();
+  if (chunk_searched_ < chunk_frames_ || !input_finished_) {
+    stage_ = Stage::kSearching;  // the rest of the chunk in which it ended
+  } else if (fbank_.num_frames_ready() - next_feature_ >= kSubsampling) {
+    stage_ = Stage::kWaiting;
+  } else {
+    report_nonfinite();
+    stage_ = Stage::kFinished;
+  }
+}
+
+}  // namespace asr_stream
