@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from asr._core import OptionValues
 
 _List = str | Path | Sequence[str] | None
+MIN_GENERAL_WORDS = 100_000
+"""Vocabulary from which a language model counts as one of general text. The bundled one has 225,000 words."""
 
 
 class Recognizer:
@@ -151,9 +153,12 @@ class Recognizer:
         if lm == "bundled":
             _check_bundled_lm(tokens)
         self.language_model: NgramLm | None = self._open("lm", lm, lambda: _open_lm(lm)) if lm else None
-        # Only useful if the words come from the n-grams. The bundled network knows the words of the bundled n-grams.
+        # Only useful if the words come from the n-grams. The bundled network suits general English, as in the bundled
+        # n-grams and those that `asr lm adapt` and `mix` make from them.
         if neural_lm == "auto":
-            neural_lm = bundled_neural_lm() if phones and lm in ("bundled", BUNDLED, str(BUNDLED)) else None
+            is_english = metadata.language.split("-")[0] == "en"
+            is_general = self.language_model is not None and self.language_model.num_ngrams[0] >= MIN_GENERAL_WORDS
+            neural_lm = bundled_neural_lm() if phones and is_english and is_general else None
         self.neural_model: NeuralLmFile | None = None
         if neural_lm is not None and self.language_model is not None and phrases is None:
             chosen_lm = neural_lm

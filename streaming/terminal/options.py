@@ -36,7 +36,7 @@ def add_recognition_options(parser: argparse.ArgumentParser) -> None:
         default="auto",
         metavar="PATH",
         help="neural language model that rescores finals, bundled, or none; default: the bundled one with the bundled "
-        "--lm",
+        "--lm, and with an English one of at least 100,000 words",
     )
     how.add_argument(
         "--hotwords",

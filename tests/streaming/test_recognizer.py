@@ -14,7 +14,7 @@ from support.recognition import finals, recognize
 from asr import Recognizer, _core
 from asr._core import CtcPrefixBeamSearch, EncoderStep
 from asr.features import fbank, num_frames
-from asr.lm.packed import LmError, load_lm
+from asr.lm.packed import BUNDLED, LmError, load_lm
 from asr.model.model import AsrModel
 from asr.runtime.onnx_model import OnnxModel
 from asr.streaming import Final, Partial
@@ -117,6 +117,10 @@ def test_bundled_files_have_a_name(pairs_lm: Path, monkeypatch: pytest.MonkeyPat
     assert named.onnx.path == by_default.onnx.path and named.neural_model and by_default.neural_model
     assert by_default.with_options(lm=pairs_lm).neural_model is None
     assert by_default.with_options(lm=pairs_lm, neural_lm="bundled").neural_model is not None
+    copy = pairs_lm.with_name("copy.lm")  # as large as one of `asr lm adapt`
+    copy.symlink_to(BUNDLED)
+    assert by_default.with_options(lm=copy).neural_model is not None
+    assert by_default.with_options(lm=copy, neural_lm=None).neural_model is None
     monkeypatch.setattr("asr.streaming.recognizer.bundled_neural_lm", lambda: None)
     with pytest.raises(ValueError, match="neural_lm: this installation has no bundled neural language model"):
         Recognizer(neural_lm="bundled")
