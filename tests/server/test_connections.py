@@ -18,7 +18,7 @@ from support.raw_sockets import BINARY, CONTINUATION, frame
 
 from asr.streaming.server.cli import listen
 from asr.streaming.server.security import connections as connections_module
-from asr.streaming.server.security.connections import MAX_UNREAD, READ_SIZE
+from asr.streaming.server.security.connections import MAX_UNREAD, WEBSOCKET_READ_SIZE
 from asr.streaming.server.security.descriptors import OpenConnections
 from asr.streaming.server.security.limits import Limits
 
@@ -134,8 +134,7 @@ def record_reads(config: uvicorn.Config, sizes: list[int]) -> None:
 
 
 def test_a_read_brings_few_frames() -> None:
-    """Frames of one read are parsed without interruption. 256 KiB, asyncio's default, would block all others for half a
-    second."""
+    """Frames of one read are parsed without interruption: 256 KiB, asyncio's default, for half a second."""
     sizes: list[int] = []
 
     async def talk(client: Client) -> None:
@@ -144,7 +143,7 @@ def test_a_read_brings_few_frames() -> None:
             await asyncio.wait_for(client.reader.readexactly(60004), 10)
 
     with_server(talk, adapt=lambda config: record_reads(config, sizes))
-    assert sum(sizes) > 240000 and max(sizes[1:]) <= READ_SIZE
+    assert sum(sizes) > 240000 and max(sizes[1:]) <= WEBSOCKET_READ_SIZE
 
 
 def test_no_more_is_read_while_messages_wait() -> None:
@@ -159,7 +158,7 @@ def test_no_more_is_read_while_messages_wait() -> None:
             await asyncio.sleep(0.001)
         for _ in range(200):  # iterations of the loop, each of which could read data
             await asyncio.sleep(0)
-        assert sum(sizes) < 60004 * MAX_UNREAD + 2 * READ_SIZE
+        assert sum(sizes) < 60004 * MAX_UNREAD + 2 * WEBSOCKET_READ_SIZE
         left.set()
         while sum(sizes) < len(messages):  # all of it arrives eventually
             await asyncio.sleep(0.001)

@@ -14,14 +14,14 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
 import pytest
 import uvicorn
 from conftest import SAMPLE
-from support.raw_sockets import tcp
+from support.raw_sockets import BINARY, HANDSHAKE, TEXT, frame, rest, tcp
 from test_server_wyoming import event
 from test_transcriptions import BOUNDARY, form
 from websockets.sync.client import connect
@@ -37,6 +37,7 @@ from asr.streaming.server.server import Server
 
 LIMIT_MS = 10.0
 MAX_BYTES = 65536
+CLOSE, PING = 8, 9
 
 
 class Probe(selectors.DefaultSelector):
@@ -167,6 +168,22 @@ def test_vosk(served: Served, kind: str) -> None:
 
     with connect(f"ws://127.0.0.1:{served.port}/vosk", compression=None) as socket:
         assert served.busiest_ms(talk) < LIMIT_MS
+
+
+@pytest.mark.parametrize("opcode", [TEXT, BINARY, PING])
+def test_smallest_frames(served: Served, opcode: int) -> None:
+    """A frame of 6 bytes costs as much as a message of any size."""
+    head = bytes((0x80 | opcode, 0x80))
+
+    def flood() -> None:
+        with tcp(served.port, HANDSHAKE) as client:
+            while b"\r\n\r\n" not in client.recv(4096):
+                pass
+            with suppress(ConnectionError):
+                client.sendall(3000 * (head + bytes(4)) + frame(CLOSE, b""))
+            rest(client)
+
+    assert min(served.busiest_ms(flood) for _ in range(3)) < LIMIT_MS
 
 
 def test_wyoming(served: Served) -> None:

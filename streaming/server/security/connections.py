@@ -6,7 +6,8 @@ regardless of the number of unread pongs, and parses all data of one read before
 - The head of a request must arrive in time (descriptors.py), and a response must be read within `idle_s` after the
   buffers are full.
 - A connection may send few frames without data. One that exceeds its allowance is dropped.
-- Reads are short, so that parsing the smallest frames blocks the event loop only for milliseconds.
+- Reads are short, those of a WebSocket even more, so that parsing the smallest frames blocks the event loop only for
+  milliseconds.
 - Clients may send audio faster than it is recognized, because their pings and pongs come after that audio; reading
   stops when all clients together are `max_unread_bytes` ahead. Then pongs may be late, which does not end a connection.
   Clients that are gone end by `idle_s`.
@@ -39,7 +40,8 @@ CLOSE_TIMEOUT_S = 1.0
 """Seconds for a WebSocket client to answer a close frame when the server ends."""
 PING_INTERVAL_S = 20.0
 """Keeps proxies from closing an idle connection."""
-READ_SIZE = 16384
+READ_SIZE, WEBSOCKET_READ_SIZE = 16384, 4096
+"""In bytes. A WebSocket's frame may have 6 bytes and takes about 10 us; the parser reads on to the end of the data."""
 SMALL_SIZE = 64
 """In bytes. Smaller fragments and chunks count as frames without data."""
 MAX_SMALL_FRAMES, SMALL_FRAMES_PER_S = 256, 32.0
@@ -193,6 +195,10 @@ def limited_protocols(
             self.close_timeout = min(self.close_timeout, limits.idle_s)
             self._allowance = Allowance()
             self._unread: deque[int] = deque()
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            transport.max_size = WEBSOCKET_READ_SIZE  # type: ignore[attr-defined]
 
         def send_receive_event_to_app(self) -> None:
             if self.close_sent:  # the message is discarded
