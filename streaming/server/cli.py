@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -219,6 +220,8 @@ async def _run(
     # SIGHUP means that the terminal was closed. uvicorn handles SIGTERM and SIGINT. Under nohup, SIGHUP stays ignored.
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         loop.add_signal_handler(signal.SIGHUP, uvicorn_server.handle_exit, signal.SIGHUP, None)
+    gc.collect()
+    gc.freeze()  # a full collection would visit all objects made so far, for 50 ms
     async with AsyncExitStack() as stack:
         print(f"limits: {limits}", file=sys.stderr)
         if wyoming_listening is not None:
