@@ -21,6 +21,8 @@ MAX_QUEUED = 1000
 """Maximum queued calls, however short their audio is, and unread events of the protocol's own."""
 MAX_HELD = 256
 """Maximum pieces of audio to collect for a chunk."""
+EVENTS_PER_TURN = 16
+"""Number of events after which other clients get a turn, because sending them may not wait."""
 ACTIVE_S = 3.0
 """A session counts as active this long after its start, and after its last audio was recognized."""
 
@@ -127,8 +129,10 @@ class Session:
         while True:
             await self._wait_until(lambda: bool(self._events) or self._done)
             done = self._done
-            for event in self._take():
+            for number, event in enumerate(self._take(), 1):
                 yield event
+                if number % EVENTS_PER_TURN == 0:
+                    await asyncio.sleep(0)
             self._check_working()
             if done:
                 return

@@ -119,9 +119,11 @@ APPEND = json.dumps(
     {"type": "input_audio_buffer.append", "audio": base64.b64encode(AUDIO[: 3 * (MAX_BYTES - 64) // 8 * 2]).decode()}
 )
 COMMIT = json.dumps({"type": "input_audio_buffer.commit"})
+CLEAR = json.dumps({"type": "input_audio_buffer.clear"})
 REALTIME = {
     "audio": (6 * [APPEND] + [COMMIT], "completed"),
-    "clear": ([APPEND, json.dumps({"type": "input_audio_buffer.clear"})], "cleared"),
+    "clear": ([APPEND, CLEAR], "cleared"),
+    "many events at once": ([*1000 * [CLEAR], APPEND, COMMIT], "completed"),
     "keywords": ([update(transcription={"keywords": keywords()})], "session.updated"),
     "keywords, some bad": ([update(transcription={"keywords": [*keywords()[:-1], "C3PO"]})], "session.updated"),
     "silences": (
