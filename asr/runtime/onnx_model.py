@@ -109,12 +109,12 @@ class OnnxModel:
         if num_threads < 0:
             raise ModelError(f"num_threads {num_threads} must be at least 0 (0: all cores)")
         self.path = Path(path)
-        if not self.path.is_file():
-            raise ModelError(f"there is no model file {self.path}: `asr export` writes one")
         self._new_session = partial(open_session, provider=provider, num_threads=num_threads)
         self.provider = provider
         self._lock = threading.Lock()
         try:
+            if not self.path.is_file():
+                raise ModelError(f"there is no model file {self.path}: `asr export` writes one")
             data = self.path.read_bytes()
         except OSError as error:
             raise ModelError(f"{self.path} cannot be read: {error.strerror}") from error

@@ -82,7 +82,7 @@ def read_blocks(
             if not whole and not stopped():
                 raise AudioFileError(f"{name} is cut short: it ends in the middle of a recording, after {done_s:.1f} s")
     except (RuntimeError, TypeError, OSError) as error:  # TypeError: a headerless format, by suffix
-        reason = getattr(error, "error_string", "") or str(error)
+        reason = getattr(error, "error_string", "") or getattr(error, "strerror", "") or str(error)
         if done_s:
             raise AudioFileError(f"cannot read {name} after {done_s:.1f} s: {printable(reason)}") from error
         if "does not exist" in reason:  # libsndfile reports a damaged MP3 this way

@@ -170,7 +170,7 @@ def _add_files(parser: Parser, args: argparse.Namespace) -> None:
         if getattr(args, option):
             parser.error(f"{args.files[0]} is a source, and so is --{option.replace('_', '-')}: give one of the two")
     first = Path(args.files[0])
-    if len(first.parts) == 1 and not first.suffix and args.files[0] != STDIN and not first.exists():
+    if len(first.parts) == 1 and not first.suffix and args.files[0] != STDIN and not os.path.exists(first):
         parser.error(f"{args.files[0]} is neither a command (serve, toggle) nor a file")
     args.file = [*args.files, *(args.file or [])]
 
@@ -218,7 +218,7 @@ def _check_output(parser: Parser, args: argparse.Namespace, paths: Sequence[str]
         if in_folder and target in recordings:
             parser.error(f"{recordings[target]} and {path} would both be written to {target}")
         recordings[target] = path
-        if target.exists() and _is_source(path, target):
+        if os.path.exists(target) and _is_source(path, target):
             parser.error(f"--output would overwrite the recording {'of standard input' if path == STDIN else path}")
     for target in targets:
         if args.existing == "keep" and is_taken(target):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asr.options import OPTIONS, described, flag
@@ -102,8 +102,14 @@ def new_recognizer(args: argparse.Namespace) -> Recognizer:
         raise ValueError("--model is empty; name a file, or leave it out for the bundled model")
     for name in LISTS:
         path = getattr(args, name)
-        if path is not None and not Path(path).exists():
-            raise ValueError(f"{flag(name)}: there is no file {path}; write the words into a file, one per line")
+        try:
+            if path is not None:
+                os.stat(path)
+        except FileNotFoundError:
+            sentence = f"{flag(name)}: there is no file {path}; write the words into a file, one per line"
+            raise ValueError(sentence) from None
+        except OSError as error:
+            raise ValueError(f"{flag(name)}: {path} cannot be read: {error.strerror}") from error
     given = {name: getattr(args, name) for name in (*ASSETS, *OPTIONS)}
     for name in ("lm", "neural_lm", "punctuation"):
         given[name] = None if given[name] == "none" else given[name]

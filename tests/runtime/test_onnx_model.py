@@ -189,6 +189,8 @@ def test_decoder_of_an_older_file_only_scores(tiny_onnx: Path, tmp_path: Path) -
 
 
 def test_missing_files_folders_and_options_are_named(tiny_onnx: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="aaa cannot be read: File name too long"):
+        OnnxModel(300 * "a")
     with pytest.raises(ModelError, match=r"no model file .*none\.onnx"):
         OnnxModel(tmp_path / "none.onnx")
     with pytest.raises(ModelError, match="no model file"):
