@@ -16,6 +16,7 @@ import multiprocessing
 import os
 import secrets
 import signal
+import threading
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -166,10 +167,19 @@ def _start_worker() -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems where the setting is not inherited
     torch.set_num_threads(1)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A worker would wait for its next task forever if its parent is killed."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def worker_pool(num_jobs: int) -> ProcessPoolExecutor:
-    """Processes with one thread each, which ignore Ctrl-C and leave it to this process."""
+    """Processes with one thread each, which ignore Ctrl-C and leave it to this process, and end with it."""
     # PyTorch's thread pools do not survive a fork.
     pool = ProcessPoolExecutor(num_jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_start_worker)
     with interrupts_ignored():  # inherited, so that a worker that is still importing prints no traceback

@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -260,6 +261,23 @@ class DeadlyNormalizer(TextNormalizer):
 
     def __reduce__(self):
         return os._exit, (1,)
+
+
+def test_workers_end_with_a_killed_parent():
+    program = (
+        "import os, time\n"
+        "from asr.data.prepare import worker_pool\n"
+        "print(worker_pool(1).submit(os.getpid).result(), flush=True)\n"
+        "time.sleep(1000)\n"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as parent:
+        worker = int(parent.stdout.readline())
+        parent.kill()
+        try:
+            parent.communicate(timeout=60)  # its output ends when all that inherited it have ended
+        except subprocess.TimeoutExpired:
+            os.kill(worker, signal.SIGKILL)
+            raise
 
 
 def test_dead_worker_is_an_error_with_advice(tmp_path):
