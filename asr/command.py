@@ -86,6 +86,15 @@ def silence_libraries() -> None:
     os.close(null)
 
 
+def ending_signals() -> list[signal.Signals]:
+    """The signals that ask this process to end: SIGINT (Ctrl-C), SIGTERM, and SIGHUP (the terminal was closed) unless
+    it is ignored, as under nohup."""
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    return numbers
+
+
 @contextlib.contextmanager
 def interrupts_ignored() -> Iterator[None]:
     """Makes processes started in this context ignore Ctrl-C from the start, so that workers print no traceback."""

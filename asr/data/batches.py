@@ -28,7 +28,7 @@ from lhotse.dataset.sampling.dynamic_bucketing import estimate_duration_buckets
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
-from asr.command import split_weight
+from asr.command import ending_signals, split_weight
 from asr.config import AugmentConfig, DataConfig
 from asr.data.augment import Augmenter, Example
 from asr.data.cuts import is_without_speech, read_all, usable_cuts
@@ -273,7 +273,7 @@ def batches(sampler: BatchSampler, dataset: SpeechDataset, num_workers: int) -> 
 
 def _init_worker(_: int) -> None:
     torch.set_num_threads(1)
-    for number in (signal.SIGINT, signal.SIGTERM):  # sent to the whole process group; the main process handles them
+    for number in ending_signals():  # sent to the whole process group; the main process handles them
         signal.signal(number, signal.SIG_IGN)
 
 

@@ -3,12 +3,14 @@
 - Batches, chunk masks and dropout of a step depend only on (seed, step). So a resumed run continues as if it had not
   stopped, and any number of processes that share the same batches trains the same model, up to rounding.
 - The loop reads values from the device only every `train.log_every` steps, so that it does not wait for it.
-- Ctrl-C (or SIGTERM) finishes the step, saves a checkpoint and prints how to resume.
+- Ctrl-C, SIGTERM or SIGHUP finishes the step, saves a checkpoint and prints how to resume. A checkpoint is also saved
+  if messages or curves cannot be written, as in `asr train | head`.
 - The moving average of the weights is validated and exported.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import signal
@@ -23,6 +25,7 @@ import torch.distributed as dist
 from rich.console import Console
 from torch import Tensor
 
+from asr.command import ending_signals
 from asr.config import Config
 from asr.data.batches import Batch, BatchSampler, Position, SpeechDataset, batches, load_training_cuts
 from asr.data.cuts import evenly_spread, read_all, usable_cuts
@@ -123,7 +126,9 @@ class Trainer:
         self._stop = self._stalled = False
 
     def run(self) -> bool:
-        """Trains until `train.max_steps` or an interruption, and saves; returns whether it was not interrupted."""
+        """Trains until `train.max_steps` or an interruption, and saves; returns whether it was not interrupted.
+
+        Saves also before it raises OSError, or SystemExit, which rich raises for a closed pipe."""
         config, precision = self.config.train, self.learner.precision
         if precision != config.precision:
             self.print(f"this CPU has no instructions for {config.precision}: training computes in {precision}")
@@ -132,7 +137,7 @@ class Trainer:
             f"{parameters / 1e6:.2f} M parameters, {self.tokenizer.vocab_size} {self.tokenizer.kind} units, "
             f"{self.world_size} x {self.device.type}, {precision}, batches per step: {self.batches_per_step}"
         )
-        previous_handlers = {s: signal.signal(s, self._request_stop) for s in (signal.SIGINT, signal.SIGTERM)}
+        previous_handlers = {s: signal.signal(s, self._request_stop) for s in ending_signals()}
         try:
             with TrainingProgress(
                 self.folder, config.max_steps, self.step, self.console, config.log_every, self.rank == 0
@@ -140,6 +145,9 @@ class Trainer:
                 while self.step < config.max_steps and not (self._stalled or self._agreed_to_stop()):
                     self._run_epoch(progress)
             self.save()
+        except (OSError, SystemExit):
+            self.save()
+            raise
         finally:
             for number, handler in previous_handlers.items():
                 signal.signal(number, handler)
@@ -317,9 +325,10 @@ class Trainer:
         return pretrained
 
     def _request_stop(self, *_: object) -> None:
-        if not self._stop:
-            self.print(self.stopping)
-        self._stop = True
+        was_asked, self._stop = self._stop, True
+        if not was_asked:
+            with contextlib.suppress(OSError, SystemExit):  # the terminal, or `tee` in a pipe, may be gone
+                self.print(self.stopping)
 
     def _agreed_to_stop(self) -> bool:
         """Whether any process was asked to stop. All must leave the loop at the same step."""

@@ -18,7 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 import asr
-from asr.command import Parser, discard_output, prepare_output, silence_libraries
+from asr.command import Parser, discard_output, ending_signals, prepare_output, silence_libraries
 from asr.streaming.terminal.arguments import new_parser, parse
 from asr.streaming.terminal.options import print_error, recognizer_or_error
 
@@ -81,9 +81,7 @@ class _Interrupt:
 
     def __init__(self) -> None:
         self.signal = 0
-        self._numbers = [signal.SIGINT, signal.SIGTERM]
-        if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup ignores it
-            self._numbers.append(signal.SIGHUP)
+        self._numbers = ending_signals()
         for number in self._numbers:
             signal.signal(number, self._remember)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import errno
 import itertools
 import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +122,32 @@ def test_resuming_uses_the_new_weight_decay(arguments: list[str], tmp_path: Path
     saved = Checkpoint.load(checkpoint_path(tmp_path / "run", 2)).training["optimizer"]
     assert {group["weight_decay"] for group in saved["param_groups"]} == {0.0, 0.5}
     assert all(tuple(group["betas"]) == (0.8, 0.9) for group in saved["param_groups"])
+
+
+@pytest.mark.parametrize("cause", ["closed terminal", "closed pipe", "full disk"])
+def test_lost_output_leaves_a_checkpoint(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cause: str
+) -> None:
+    """Output fails because the terminal was closed, because `head` or `tee` has ended, or because the disk is full."""
+    print = Trainer.print
+
+    def print_if_open(self: Trainer, text: str) -> None:
+        if text == Trainer.stopping:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        print(self, text)
+
+    def update(self: TrainingProgress, step: int, *_: object) -> None:
+        if step == 2 and cause == "closed terminal":
+            signal.raise_signal(signal.SIGHUP)
+        elif step == 2:
+            raise SystemExit(1) if cause == "closed pipe" else OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Trainer, "print", print_if_open)
+    monkeypatch.setattr(TrainingProgress, "update", update)
+    with suppress(SystemExit):
+        status = main([*arguments, "train.max_steps=9", "data.num_workers=1"])
+        assert status == {"closed terminal": 130, "full disk": 1}[cause]
+    assert [path.name for path in checkpoints(tmp_path / "run")] == ["checkpoint-2.pt"]
 
 
 def test_a_second_interruption_cannot_end_the_saving(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
