@@ -14,9 +14,11 @@ def part_of(path: Path) -> Path:
 
 
 def require_folder(path: Path) -> None:
-    """Raises ValueError if the parent folder of `path` does not exist."""
+    """Raises ValueError if the parent folder of `path` does not exist, or `path` is a folder itself."""
     if not path.parent.is_dir():
         raise ValueError(f"there is no folder {path.parent} to write {path.name} into")
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; name the file to write in it")
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from asr.files import replacing
+from asr.files import replacing, require_folder
 
 
 def test_a_file_is_replaced_at_the_end(tmp_path: Path) -> None:
@@ -54,3 +54,9 @@ def test_what_cannot_be_put_in_place_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="folder"), replacing(tmp_path / "folder") as part:
         part.write_text("new")
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_folder_is_no_output_file(tmp_path: Path) -> None:
+    """Otherwise the rename fails, after all of the work."""
+    with pytest.raises(ValueError, match=f"{tmp_path} is a folder; name the file to write in it"):
+        require_folder(tmp_path)
