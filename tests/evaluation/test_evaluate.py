@@ -31,6 +31,7 @@ from asr.evaluation.wer import WordErrors
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE, fbank
 from asr.runtime.joint_search import JOINT_CTC_WEIGHT
 from asr.runtime.onnx_model import OnnxModel, bundled_model
+from asr.runtime.search import LmWeights
 from asr.tokenizer import Tokenizer
 from asr.training.checkpoint import Checkpoint
 
@@ -252,16 +253,31 @@ def test_each_search_has_its_own_weight_of_ctc(data: Path, tiny_onnx: Path, monk
     assert engine.rescore_ctc_weight != JOINT_CTC_WEIGHT
 
 
-def test_options_of_the_command_reach_the_search(data: Path, pairs_lm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_of_the_command_reach_the_search(
+    data: Path, pairs_lm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls: list[Any] = []
+    out = tmp_path / "out.json"
     monkeypatch.setattr("asr.evaluation.evaluate.open_engine", lambda *_: ClockedEngine())
     monkeypatch.setattr("asr.evaluation.evaluate.decode_words", lambda *given: calls.append(given) or [])
     options = f"--lm {pairs_lm} --search beam,rescore+lm --beam-size 3 --rescore-ctc-weight 0.25 --chunk-ms 320"
+    options += f" --left-context-ms 1280 --json {out}"
     assert main(["evaluate", "some.onnx", "--data", str(data), "--num-utterances", "1", *options.split()]) == 0
     assert [(name, beam_size, weight) for _, _, name, beam_size, _, weight, *_ in calls] == [
         ("beam", 3, 0.25), ("rescore", 3, 0.25)
     ]  # fmt: skip
     assert [fusion is None for *_, fusion, _ in calls] == [True, False]
+    report = json.loads(out.read_text())
+    assert (report["model"], report["left_context_ms"], report["beam_size"]) == ("some.onnx", 1280, 3)
+
+
+def test_unnamed_weights_are_those_of_the_model(data: Path, pairs_lm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[LmWeights] = []
+    monkeypatch.setattr("asr.evaluation.evaluate.open_engine", lambda *_: ClockedEngine())
+    monkeypatch.setattr(LmWeights, "fusion", lambda weights, *_, **__: used.append(weights))
+    options = ["--lm", str(pairs_lm), "--lm-oov-penalty", "30", "--chunk-ms", "640", "--num-utterances", "1"]
+    assert main(["evaluate", "some.onnx", "--data", str(data), *options]) == 0
+    assert used == [LmWeights(0.9, -2.4, 30.0, 0.7)]
 
 
 def test_latencies_and_times_are_those_of_all_utterances(data: Path) -> None:
@@ -378,6 +394,8 @@ def test_chunk_and_search_lists() -> None:
             parse_chunks(wrong)
     with pytest.raises(ValueError, match=r"--search .fast.*greedy, beam, rescore"):
         parse_searches("beam,fast", False)
+    with pytest.raises(ValueError, match=r"--search rescore\+lm needs a language model"):
+        parse_searches("rescore+lm", False)
 
 
 @pytest.mark.parametrize(
@@ -386,6 +404,8 @@ def test_chunk_and_search_lists() -> None:
         (["--left-context-ms", "100"], "--left-context-ms 100"),
         (["--num-utterances", "0"], "--num-utterances 0"),
         (["--json", "no/such/out.json"], "no folder"),
+        (["--hypotheses", "no/such/out.tsv"], "no folder"),
+        (["--plot", "no/such/out.png"], "no folder"),
         (["--beam-size", "0", "--search", "beam"], "beam_size"),
     ],
 )
@@ -400,7 +420,9 @@ def test_names_arguments_that_are_no_model_or_data(
     data: Path, tiny_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     soundfile.write(tmp_path / "sound.wav", np.zeros(100), SAMPLE_RATE)
+    gzip.open(tmp_path / "empty.jsonl.gz", "wb").close()
     for arguments, message in (
+        ([str(tiny_onnx), "--data", str(tmp_path / "empty.jsonl.gz")], "empty.jsonl.gz holds no utterance"),
         ([str(tiny_onnx), "--data", str(tmp_path / "sound.wav")], "sound.wav is not a prepared data set"),
         ([str(tmp_path / "none.onnx"), "--data", str(data)], "none.onnx"),
         ([str(tmp_path / "sound.wav"), "--data", str(data)], "sound.wav is not a checkpoint"),
