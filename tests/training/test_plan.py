@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 
 from asr.cli import main
+from asr.config import Config
 from asr.recipe import load_config
-from asr.training.plan import GPUS, Rows, batch_that_fits, cost, peak_gb, room_gb, shapes
+from asr.training import plan
+from asr.training.plan import GPUS, Cost, Gpu, Rows, batch_that_fits, cost, peak_gb, room_gb, shapes
 
 SMALL = ["model.encoder_layers=2", "model.condition_layers=[1]", "model.decoder_layers=1", "train.precision=fp32"]
 VIEWS = ["loss.cr_ctc_weight=0.2", "model.activation=swiglu", "train.batches_per_step=2"]
@@ -84,6 +89,60 @@ def test_oversized_batch_is_refused_with_one_that_fits(capsys: pytest.CaptureFix
     assert main(["train", "tiny", "--dry-run", "--on", "l4", *large, *found.groups()]) == 0
     once_larger = [f"data.max_batch_s={2 * float(found[1].partition('=')[2])}"]
     assert peak_gb(load_config("tiny", [*large, *once_larger]), fused=True) > room_gb("l4")
+
+
+def printed(config: Config, device: str = "") -> str:
+    """The plan, with one space between words."""
+    console = Console(file=io.StringIO(), width=200)
+    plan.dry_run(config, "some", device, console)
+    return " ".join(re.sub("[│┃]", " ", console.file.getvalue()).split())
+
+
+@pytest.fixture
+def two_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two GPUs and this machine, and a step of 1 PFLOP that takes 0.1 GB per second of audio, 0.2 without fusion."""
+
+    def known_cost(_: Config, rows: Rows, fused: bool) -> Cost:
+        return Cost(round(rows.number * rows.seconds * (1e8 if fused else 2e8)), 10**15, 10**7)
+
+    gpus = {"large": Gpu(80, bf16=1000, fp32=100, euros=2.0), "small": Gpu(40, bf16=500, fp32=50, euros=1.0)}
+    sizes = {"SC_PHYS_PAGES": 10**8, "SC_PAGE_SIZE": 2000}
+    monkeypatch.setattr(plan, "cost", known_cost)
+    monkeypatch.setattr(plan, "GPUS", gpus)
+    monkeypatch.setattr("os.sysconf", sizes.get)
+
+
+OPTIONS = ["data.max_batch_s=640", "augment.concat_probability=0", "augment.silence_probability=0"]
+OPTIONS += ["train.max_steps=86400", "train.batches_per_step=3"]
+
+
+@pytest.mark.parametrize(("precision", "factor"), [("bf16", 1), ("fp32", 10)])
+def test_table_has_room_days_and_price(two_devices: None, precision: str, factor: int) -> None:
+    """40 to 2 % of 1 PFLOP/s: 2.5 to 50 s for a step of 3 x 52 x 12.3 s."""
+    text = printed(load_config("tiny", [*OPTIONS, f"train.precision={precision}"]))
+    days, euros = f"{2.5 * factor:.2f} to {50 * factor:.2f}", f"{120 * factor} to {2400 * factor}"
+    speeds = " to ".join(f"{3 * 52 * 12.3 / seconds / factor:.0f}" for seconds in (50, 2.5))
+    assert "days at 40% to 2% of its peak rate EUR reads, h/h" in text
+    assert f"large 67.7 64.0 {days} {euros} {speeds} small 33.4 64.0 " in text
+    assert "cpu 110.0 128.0" in text
+    way = "take data.max_batch_s=320 train.batches_per_step=6"
+    assert f"64.0 GB do not fit into the 33.4 GB of small: {way}" in text
+    assert f"128.0 GB do not fit into the 110.0 GB of cpu: {way}" in text
+
+
+def test_epochs_follow_the_shares_of_the_data(two_devices: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """2 h of 10 s, and three times 2 h of 20 s."""
+    parts = [([SimpleNamespace(duration=10.0)] * 720, 1.0), ([SimpleNamespace(duration=20.0)] * 360, 3.0)]
+    monkeypatch.setattr(plan, "load_training_cuts", lambda _: (parts, []))
+    text = printed(load_config("tiny", OPTIONS), "large")
+    assert "a step: 3 x 40 utterances of 16.0 s, views: 1; 1920 s of audio, about 28800 char units" in text
+    assert "an epoch: 8.0 h of audio, about 0.43 M units, 15 steps" in text
+    assert "all: 86400 steps, 46080 h of audio, 5760.0 epochs, 86.40 EFLOP" in text
+
+
+def test_assumed_utterances_are_not_too_long(two_devices: None) -> None:
+    text = printed(load_config("tiny", [*OPTIONS, "data.max_utterance_s=10"]), "large")
+    assert "utterances of 10 s are assumed" in text and "64 utterances of 10.0 s" in text
 
 
 def test_utterance_too_long_for_a_device_is_refused() -> None:
