@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -15,10 +16,12 @@ from support.synth import write_audio
 from support.tones import say, sentence
 
 from asr.cli import main
+from asr.config import Config
 from asr.export import adapt
 from asr.lm import packed
 from asr.recipe import load_config
 from asr.runtime.onnx_model import OnnxModel
+from asr.runtime.search import LmWeights
 from asr.text import TextNormalizer
 from asr.training.checkpoint import load_pretrained
 from asr.training.step import Learner
@@ -97,12 +100,56 @@ def test_three_recordings_hold_none_out(recordings: Path, start: str, tmp_path: 
         adapt.split([SimpleNamespace(duration=25.0)] * 3)
 
 
-def test_texts_get_the_letters_of_the_model(recordings: Path, start: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_held_out_recordings_are_not_learned() -> None:
+    cuts = [SimpleNamespace(id=number, duration=20.0) for number in range(1, 10)]
+    own, held_out = adapt.split(cuts)
+    assert [cut.id for cut in own] == [1, 2, 3, 5, 6, 7, 9] and [cut.id for cut in held_out] == [4, 8]
+
+
+def test_training_gets_the_recipe_and_both_sets(start: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+
+    def new_trainer(config: Config, *_: object) -> SimpleNamespace:
+        made.append(config)
+        return SimpleNamespace(run=lambda: True)
+
+    monkeypatch.setattr(adapt, "Trainer", new_trainer)
+    own, held_out, run = (tmp_path / name for name in ("own.jsonl.gz", "held_out.jsonl.gz", "run"))
+    assert adapt.learn(start, own, held_out, run, Console())
+    (config,) = made
+    assert (config.data.train, config.data.valid) == ((str(own),), (str(held_out),))
+    assert (config.train.init, config.train.output) == (start, str(run))
+    assert config.model == load_pretrained(start).config.model and config.optim == load_config("adapt", []).optim
+
+
+def test_errors_are_those_of_640_ms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Phone errors of greedy search; word errors after the first pass with n-grams, with the weights of the model."""
+    calls: list[Any] = []
+    monkeypatch.setattr(adapt, "validate", lambda *_: {"full": 1, "640ms": 2, "320ms": 3})
+    pretrained = SimpleNamespace(phones=(), model=lambda: None, tokenizer=None)
+    assert adapt.phone_errors(pretrained, []) == 2  # type: ignore[arg-type,comparison-overlap]
+    engine = SimpleNamespace(lm_weights=(0.5, -1.0, 7.0, 0.25), tokens=(), phones=())
+    monkeypatch.setattr(adapt, "open_engine", lambda _: engine)
+    monkeypatch.setattr(LmWeights, "fusion", lambda weights, *_, **__: weights)
+    monkeypatch.setattr(
+        adapt, "evaluate", lambda *given, **more: calls.append((*given, more)) or [SimpleNamespace(errors=4)]
+    )
+    assert adapt.word_errors("weights", [], None) == 4  # type: ignore[arg-type,comparison-overlap]
+    assert calls == [(engine, [], "", [640], 2560, ["beam+lm"], {"fusion": LmWeights(0.5, -1.0, 7.0, 0.25)})]
+
+
+def test_texts_get_the_letters_of_the_model(
+    recordings: Path, start: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And what cannot be used is named."""
     given = {}
+    with (recordings / "manifest.tsv").open("a") as table:
+        table.write("gone.flac\tABC\tme\n")
     monkeypatch.setattr(adapt, "normalizer_of", lambda tokenizer: given.update(tokenizer=tokenizer) or TextNormalizer())
     monkeypatch.setattr(adapt, "learn", lambda *_: False)
     assert main(["adapt", str(recordings), "-o", "mine.onnx", "--init", start]) == 130
     assert given["tokenizer"] == load_pretrained(start).tokenizer
+    assert "left out, missing file: gone" in capsys.readouterr().out
 
 
 def test_interrupted_adaptation_writes_nothing(
@@ -134,7 +181,10 @@ def test_the_advice_follows_the_measured_errors(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(adapt, "learn", lambda *_: True)
-    monkeypatch.setattr(adapt, "mixture", lambda start, *_: load_pretrained(start))
+    monkeypatch.setattr(
+        adapt, "mixture", lambda start, *_: dataclasses.replace(load_pretrained(start), license="of the mean")
+    )
+    monkeypatch.setattr(adapt, "word_errors", lambda path, *_: SimpleNamespace(rate=0.5 if path == start else 0.4))
     monkeypatch.setattr(adapt, "export_model", lambda *_, **__: None)
     for after, advice in (
         (0.2, "better for this voice"),
@@ -142,11 +192,14 @@ def test_the_advice_follows_the_measured_errors(
         (0.245, "keep"),
         (0.3, "keep"),
     ):
-        rates = iter((0.25, after))
-        monkeypatch.setattr(adapt, "phone_errors", lambda *_, rates=rates: SimpleNamespace(rate=next(rates)))
+        rates = {"": 0.25, "of the mean": after}
+        monkeypatch.setattr(
+            adapt, "phone_errors", lambda weights, _, rates=rates: SimpleNamespace(rate=rates[weights.license])
+        )
         options = ["-o", str(tmp_path / "mine.onnx"), "--init", start, "--lm", str(packed.BUNDLED)]
         assert main(["adapt", str(recordings), *options]) == 0
         out = " ".join(capsys.readouterr().out.split())
+        assert f": word errors 25.0 % -> {100 * after:.1f} %, word errors 50.0 % -> 40.0 % " in out
         assert advice in out and (f"--lm {packed.BUNDLED}" in out) == advice.startswith("better")
 
 
