@@ -82,8 +82,50 @@ def test_validation_is_not_part_of_the_speed(tmp_path: Path, monkeypatch: pytest
     now = [0.0]
     monkeypatch.setattr("asr.training.progress.time.monotonic", lambda: now[0])
     with TrainingProgress(tmp_path, 100, 0, Console(quiet=True), 1, visible=True) as progress:
+        now[0] = 20.0
         progress.update(1, 0, STATS, 0.1, 3600.0)
-        now[0] = 100.0
+        now[0] = 120.0
         progress.validated(1, {}, 60.0, "WER")
         progress.update(2, 0, STATS, 0.1, 3600.0)
-    assert curve(tmp_path, "audio_hours_per_s")[2] == pytest.approx(1 / 40)
+    assert curve(tmp_path, "audio_hours_per_s") == pytest.approx({1: 1 / 20, 2: 1 / 40})
+
+
+def test_validation_is_printed_and_drawn(tmp_path: Path) -> None:
+    console = Console(file=io.StringIO(), width=100)
+    with TrainingProgress(tmp_path, 100, 0, console, 1, visible=True) as progress:
+        progress.validated(20, {"full": 0.25, "640ms": 0.3125}, 1.0, "PER")
+    assert console.file.getvalue() == "step 20: PER full 25.0%, 640ms 31.2%\n"
+    assert curve(tmp_path, "per_640ms", "valid") == {20: 0.3125}
+
+
+def test_resumed_curves_replace_later_points(tmp_path: Path) -> None:
+    for first, last, lr in ((0, 4, 0.25), (2, 3, 0.5)):
+        with TrainingProgress(tmp_path, 10, first, Console(quiet=True), 1, visible=True) as progress:
+            for step in range(first + 1, last + 1):
+                progress.update(step, 0, STATS, lr, 1.0)
+    assert curve(tmp_path, "lr") == {1: 0.25, 2: 0.25, 3: 0.5}
+
+
+def test_steps_without_a_finite_one_have_no_loss(tmp_path: Path) -> None:
+    with TrainingProgress(tmp_path, 10, 0, Console(quiet=True), 1, visible=True) as progress:
+        progress.update(1, 0, StepStats(Losses(*torch.full((5,), torch.nan)), torch.tensor(torch.nan)), 0.1, 1.0)
+    assert curve(tmp_path, "skipped_steps") == {1: 1}
+    with pytest.raises(KeyError):
+        curve(tmp_path, "total")
+
+
+def test_a_log_gets_every_fifth_point(tmp_path: Path) -> None:
+    console = Console(file=io.StringIO(), width=100)
+    with TrainingProgress(tmp_path, 100, 0, console, 2, visible=True) as progress:
+        for step in range(1, 21):
+            progress.update(step, 0, STATS, 0.1, 1.0)
+    assert re.findall(r"step (\d+)", console.file.getvalue()) == ["10", "20"]
+    assert list(curve(tmp_path, "lr")) == list(range(2, 21, 2))
+
+
+def test_only_the_first_process_reports(tmp_path: Path) -> None:
+    console = Console(file=io.StringIO())
+    with TrainingProgress(tmp_path, 10, 0, console, 1, visible=False) as progress:
+        progress.update(5, 0, STATS, 0.1, 1.0)
+        progress.validated(5, {"full": 0.25}, 1.0, "WER")
+    assert console.file.getvalue() == "" and not list(tmp_path.iterdir())
