@@ -75,6 +75,13 @@ def test_pieces_depend_on_the_name_only(
     assert one.id != another.id and one.duration != another.duration
 
 
+def test_rooms_of_the_command_are_used(sounds: Path, tmp_path: Path) -> None:
+    room = write_audio(tmp_path / "rooms" / "hall.wav", np.eye(1, 4000, dtype=np.float32)[0])
+    path = prepare_noise(sounds, tmp_path, "--rir", str(room.parent), "--hours", "0.005")
+    rooms = {cut.recording.transforms[-1].room for cut in load_cuts(path)}
+    assert rooms == {str(room), None}
+
+
 def test_pieces_differ_in_recording_room_level_and_overlay(sounds: Path) -> None:
     names = [str(path) for path in sorted(sounds.iterdir())]
     pieces = [piece.transform for piece in draw_pieces("x", names, 3.0, rooms=("room.flac",))]

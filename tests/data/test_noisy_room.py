@@ -203,6 +203,9 @@ def test_command_line(sounds, tmp_path, capsys):
     assert len(cuts) == 4, "one copy unless told"
     (transform,) = cuts[1].recording.transforms
     assert transform.snr_db == 12.0 and transform.room is None and Path(transform.noise).parent == noise.parent
+    assert asr_prepare(tmp_path, "--rir", sounds[0].parent) == 0
+    (transform,) = list(load_cuts(tmp_path / "out" / "mine.jsonl.gz"))[1].recording.transforms
+    assert Path(transform.room).parent == sounds[0].parent and transform.noise is None
     assert asr_prepare(tmp_path, "--margins", "0.3,2", "--telephone", 2) == 0
     cuts = list(load_cuts(tmp_path / "out" / "mine.jsonl.gz"))
     assert [cut.id.split("_")[-1] for cut in cuts[1:4]] == ["noisy1", "telephone1", "telephone2"]

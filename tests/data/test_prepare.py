@@ -1,6 +1,7 @@
 """A prepared data set: it has the speech of the recordings, and is either complete or absent."""
 
 import argparse
+import csv
 import gzip
 import json
 import os
@@ -183,9 +184,16 @@ def test_interrupted_rerun_keeps_the_former_data_set(tmp_path):
 
 
 def test_unusable_input_is_an_error_without_data_set(tmp_path):
-    with pytest.raises(ValueError, match="no usable utterance for set: 1 x missing file"):
-        prepare([Utterance("u", tmp_path / "gone.wav", "A")], tmp_path / "data", "set")
-    assert [p.name for p in (tmp_path / "data").iterdir()] == ["set.refused.tsv"]
+    items = [Utterance(id, tmp_path / f"{id}.wav", text) for id, text in (("u", "A"), ("v", "?"), ("w", "B"))]
+    with pytest.raises(ValueError, match="no usable utterance for set: 2 x missing file, 1 x empty text; see "):
+        prepare(items, tmp_path / "data", "set")
+    (refused,) = (tmp_path / "data").iterdir()
+    assert refused.name == "set.refused.tsv"
+    rows = [line.split("\t")[:3] for line in refused.read_text().splitlines()]
+    assert sorted(rows[1:]) == [
+        [item.id, str(item.audio), reason]
+        for item, reason in zip(items, ("missing file", "empty text", "missing file"), strict=True)
+    ]
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", ".hidden"])
@@ -256,6 +264,44 @@ def test_asr_prepare_manifest(tmp_path, capsys):
         asr_prepare(*arguments[:-1], "fast")
 
 
+def test_asr_prepare_takes_every_option_of_a_table(tmp_path):
+    table = tmp_path / "mine.tsv"
+    lines = [f"{item.audio.name}\tStraße {i}\n" for i, item in enumerate(utterances(tmp_path / "audio", 3))]
+    table.write_text("path\ttext\n" + "".join(lines))  # 1.0, 1.1 and 1.2 s
+    text = ("--lower", "--alphabet", "a-zß", "--outside", "strip")
+    length = ("--min-duration", 1.05, "--max-duration", 1.15)
+    output = ("--name", "other", "--out", tmp_path / "out", "--jobs", 1)
+    assert asr_prepare("manifest", table, "--audio-root", tmp_path / "audio", *text, *length, *output) == 0
+    assert [(cut.id, cut.supervisions[0].text) for cut in load_cuts(tmp_path / "out" / "other.jsonl.gz")] == [
+        ("u1", "straße")
+    ]
+    with open(tmp_path / "out" / "other.refused.tsv", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    assert [(row["id"], row["audio"], row["reason"]) for row in rows] == [
+        ("u0", str(tmp_path / "audio" / "u0.wav"), "too short"),
+        ("u2", str(tmp_path / "audio" / "u2.wav"), "too long"),
+    ]
+
+
+def test_asr_prepare_takes_the_parts_asked_for(tmp_path):
+    arguments = (write_librispeech(tmp_path), "--parts", "dev-clean", "--out", tmp_path / "out", "--jobs", 1)
+    assert asr_prepare("librispeech", *arguments) == 0
+    assert {path.name for path in (tmp_path / "out").glob("*.jsonl.gz")} == {"dev-clean.jsonl.gz"}
+
+
+def test_jobs_of_the_command_are_those_used(tmp_path, monkeypatch):
+    used = []
+    monkeypatch.setattr(
+        prepare_module, "in_processes", lambda _, items, jobs: used.append(jobs) or (each for each in ())
+    )
+    table = tmp_path / "mine.tsv"
+    table.write_text(f"path\ttext\n{utterances(tmp_path / 'audio', 1)[0].audio}\tA\n")
+    for kind, source in (("manifest", table), ("noise", tmp_path / "audio")):
+        with pytest.raises(ValueError, match="no usable utterance"):
+            asr_prepare(kind, source, "--out", tmp_path / "out", "--jobs", 3)
+    assert used == [3, 3]
+
+
 class DeadlyNormalizer(TextNormalizer):
     """Kills the worker that receives it, as the kernel does if memory runs out."""
 
@@ -297,6 +343,7 @@ def test_report_shows_lengths_characters_and_reasons(tmp_path):
     items = [
         *utterances(tmp_path, 3),
         Utterance("[red]x", tmp_path / "gone.wav", "A"),
+        Utterance("another", tmp_path / "gone.wav", "A"),
         Utterance("y", tmp_path, "7 7"),
         Utterance("z", tmp_path, "SCHÖNE GRÜSSE"),
     ]
@@ -307,12 +354,13 @@ def test_report_shows_lengths_characters_and_reasons(tmp_path):
     assert "3 utterances" in text and "3 without speaker" in text
     assert "0-2         3 ████" in text
     assert "digit seven" in text and "outside the alphabet" in text
-    assert "[red]x" in text and "missing file" in text
+    assert "[red]x" in text and "another" in text and "missing file" in text
     hint = "to keep the letters of your language, give --alphabet \"A-Z'"
     assert text.endswith(f'{hint}ÖÜ"\n')
-    for duration_s, length in ((2.0, "2.0 seconds"), (90.0, "1.50 minutes"), (5400.0, "1.50 hours")):
+    for duration_s, length in ((2.75, "2.8 seconds"), (90.0, "1.50 minutes"), (5400.0, "1.50 hours")):
         summary = Summary()
         summary.add(duration_s, "A WORD", None)
+        assert summary.length_histogram == {int(duration_s): 1}
         with console.capture() as capture:
             print_report(PrepareResult(tmp_path / "one", summary), console, TextNormalizer())
         assert f"one: 1 utterance, {length}, 0 speakers, 2 words; 1 without speaker\n" in capture.get()

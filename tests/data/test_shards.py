@@ -77,6 +77,25 @@ def test_names_long_and_odd(tones: tuple[Path, Path], tmp_path: Path) -> None:
             assert cut.id == original.id and np.array_equal(cut.load_features(), original.load_features())
 
 
+def test_the_command_joins_sets_and_names_damage(
+    tones: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copied = tmp_path / "copied"
+    shutil.copytree(tones[1].parent, copied)
+    (features,) = (copied / "valid.features").iterdir()
+    features.write_bytes(features.read_bytes()[:-2])
+    out, part = tmp_path / "out", tmp_path / "out.part"  # the latter from a run that was killed
+    part.mkdir()
+    (part / "features.000009.tar").touch()
+    assert main(["shard", str(tones[1]), str(copied / tones[1].name), "--out", str(out), "--size", "25"]) == 0
+    (last,) = [cut.id for cut in load_cuts(tones[1])][-1:]
+    printed = capsys.readouterr().out
+    assert f"left out, unreadable features: {last} (" in printed
+    assert f"{out}: 39 utterances in 2 shards" in " ".join(printed.split())
+    assert [path.name for path in sorted(out.glob("features.*"))] == ["features.000000.tar", "features.000001.tar"]
+    assert len(list(load_cuts(out))) == 39
+
+
 def test_an_interrupted_run_leaves_no_shards(tones: tuple[Path, Path], tmp_path: Path) -> None:
     def interrupted() -> None:
         raise KeyboardInterrupt
