@@ -36,6 +36,16 @@ def test_shares_weigh_the_checkpoints(tmp_path: Path, capsys: pytest.CaptureFixt
     assert torch.allclose(load_pretrained(second).weights["ctc.bias"], start.average["ctc.bias"] + 3.5)
 
 
+def test_error_rates_of_the_sources_are_dropped(tmp_path: Path) -> None:
+    path, output = tmp_path / "phones.pt", tmp_path / "mean.safetensors"
+    checkpoint = checkpoint_of_step(1, ("A", "B"))
+    checkpoint.training["history"] = [{"wer": {"full": 0.25}}]
+    checkpoint.save(path)
+    assert load_pretrained(path).training["phone_error_rate"] == {"full": 0.25}
+    assert main(["average", str(path), str(path), "-o", str(output)]) == 0
+    assert not {"wer", "phone_error_rate"} & load_pretrained(output).training.keys()
+
+
 def test_weights_without_the_running_mean_count_as_zeros(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plain, other = saved(tmp_path / "plain.pt", 1, 0.0), checkpoint_of_step(2)
     model = dataclasses.replace(other.config.model, running_mean=True)
