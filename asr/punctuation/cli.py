@@ -107,7 +107,8 @@ def _train(args: argparse.Namespace) -> int:
     del reader
     held_out = [(path.name, _read(path, HELD_OUT_WORDS, (1.0 - HELD_OUT, 1.0))) for path in args.text]
     options = replace(DEFAULTS, steps=args.steps, rows=args.rows, seed=args.seed)
-    with TrainBar(console, "words") as bar:
+    done = 0.0 if resume is None else resume.step / args.steps
+    with TrainBar(console, "words", done) as bar:
         try:
             train(
                 corpus,

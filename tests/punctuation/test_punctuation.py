@@ -30,6 +30,7 @@ from asr.runtime.onnx_session import ModelError
 from asr.runtime.punctuation import Punctuation
 from asr.training.checkpoint import CheckpointError
 from asr.training.optim import build_optimizer
+from asr.training.short import TrainBar
 from tests.support.punctuation import SMALL, sentences, write_prose
 
 OPTIONS = dataclasses.replace(DEFAULTS, steps=120, rows=8, length=48, lr=1e-2)
@@ -277,6 +278,55 @@ def test_offset_comes_from_held_out_text(tmp_path: Path, monkeypatch: pytest.Mon
     assert scored == [(1, "a"), (1, "b")]
 
 
+def test_seed_draws_weights_and_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus, drawn = prose(50, 0), []
+
+    def first_loss(model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+        drawn.append((model.head.weight.detach().clone(), torch.from_numpy(batch.features)))
+        return batch_loss(model, batch)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("asr.punctuation.train.batch_loss", first_loss)
+    for seed in (1, 1, 2):
+        options = dataclasses.replace(DEFAULTS, steps=1, rows=2, length=32, seed=seed)
+        train(corpus, [], tmp_path / "small.pt", options, SMALL)
+    first, same, other = drawn
+    assert [torch.equal(*pair) for pair in zip(first, same, strict=True)] == [True, True]
+    assert [torch.equal(*pair) for pair in zip(first, other, strict=True)] == [False, False]
+
+
+def test_checkpoints_are_saved_on_the_way(tmp_path: Path) -> None:
+    path, saved = tmp_path / "small.pt", []
+    options = dataclasses.replace(DEFAULTS, steps=5, rows=2, length=32, save_every=2)
+    held_out = [("held out", prose(3, 1))]
+    done = train(
+        prose(50, 0),
+        held_out,
+        path,
+        options,
+        SMALL,
+        on_scores=lambda step, *_: saved.append((step, PunctuationCheckpoint.load(path).step)),
+    )
+    assert saved == [(2, 2), (4, 4), (5, 5)]
+    assert (done.summary["steps"], done.summary["words"]) == (5, 5 * 2 * 32)
+
+
+def test_reports_have_the_speed_since_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four seconds a step; words without a label do not count."""
+    now, counts, reports = [0.0], [], []
+
+    def timed_loss(model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+        now[0] += 4.0
+        counts.append(int((batch.marks != IGNORED).sum()))
+        return batch_loss(model, batch)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("asr.punctuation.train.batch_loss", timed_loss)
+    monkeypatch.setattr("asr.punctuation.train.time", SimpleNamespace(monotonic=lambda: now[0]))
+    options = dataclasses.replace(DEFAULTS, steps=4, rows=2, length=32)
+    train(prose(50, 0), [], tmp_path / "small.pt", options, SMALL, on_step=reports.append)
+    assert [(report.step, report.share) for report in reports] == [(1, 0.25), (2, 0.5), (3, 0.75), (4, 1.0)]
+    assert [report.units_per_s for report in reports] == [count / 4 for count in counts]
+
+
 def test_loss_is_of_marks_plus_half_of_cases() -> None:
     """Means over the words that have a label."""
     generator = torch.Generator().manual_seed(0)
@@ -317,6 +367,11 @@ def test_files_of_the_ted_benchmark(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("asr.punctuation.cli.PunctuatorConfig", lambda: SMALL)
+    done: list[float] = []
+    monkeypatch.setattr(
+        "asr.punctuation.cli.TrainBar",
+        lambda console, unit, share: done.append(share) or TrainBar(console, unit, share),
+    )
     parts: list[tuple[float, float]] = []
     monkeypatch.setattr(
         "asr.punctuation.cli.read",
@@ -331,8 +386,11 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
     assert "--resume" in capsys.readouterr().err
     assert cli.main([*command[:-3], "25", *command[-2:], "--resume"]) == 0
     assert PunctuationCheckpoint.load(weights).step == 25
-    assert cli.main(["export", str(weights), "-o", str(file), "--int8"]) == 0
-    assert "words" in capsys.readouterr().out
+    assert done == [0.0, 20 / 25], "the remaining time is that of the remaining steps"
+    assert cli.main(["export", str(weights), "-o", str(file), "--int8", "--license", "CC0-1.0"]) == 0
+    assert "words" in capsys.readouterr().out and Punctuation(file).license == "CC0-1.0"
+    assert cli.main(["export", str(weights), "-o", str(file), "--average", "2"]) == 1
+    assert "is of `asr text train`: it takes only -o, --int8 and --license" in capsys.readouterr().err
     assert cli.main(["text", "evaluate", str(file), str(text), "--held-out"]) == 0
     assert "F1" in capsys.readouterr().out
     assert parts[-1] == (1.0 - HELD_OUT, 1.0)
