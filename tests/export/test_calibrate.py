@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,12 @@ def confidences(recognizer: Recognizer, samples: np.ndarray) -> list[float]:
     return [word.confidence for event in events if isinstance(event, Final) for word in event.raw_words]
 
 
-def test_it_writes_rows_and_leaves_the_rest(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_writes_rows_and_leaves_the_rest(
+    copied: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     before = OnnxModel(copied).metadata
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
     options = [
         "--language",
         "de-CH",
@@ -50,7 +55,7 @@ def test_it_writes_rows_and_leaves_the_rest(copied: Path, capsys: pytest.Capture
     old, new = before.to_properties(), after.to_properties()
     assert {key for key in old if old[key] != new[key]} == changed
     assert onnx_format.load(copied).metadata_props[0].key == "checksum"
-    assert list(copied.parent.iterdir()) == [copied]
+    assert list(copied.parent.iterdir()) == [copied] and len(synced) == 1
 
 
 @pytest.mark.parametrize(

@@ -3,30 +3,44 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
 from asr.cli import main
+from asr.config import Config, DataConfig, TrainConfig
+from asr.export import cli
+from asr.export.write import without_folders
 from asr.runtime.onnx_model import OnnxModel
-from asr.training.checkpoint import Checkpoint, checkpoint_path
+from asr.training.checkpoint import Checkpoint, checkpoint_path, load_pretrained
 
 
 def test_command_writes_a_file_and_prints_its_accuracy(
-    quick: None, checkpoint: Checkpoint, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    quick: None,
+    checkpoint: Checkpoint,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "run").mkdir()
     checkpoint.save(tmp_path / "run" / "checkpoint-7.pt")
     output = tmp_path / "out.onnx"
-    assert main(["export", str(tmp_path / "run"), "-o", str(output), "--int8", "--chunk-ms", "320"]) == 0
+    options = ["--int8", "--chunk-ms", "320", "--left-context-ms", "640", "--language", "de-CH"]
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    assert main(["export", str(tmp_path / "run"), "-o", str(output), *options]) == 0
     printed = capsys.readouterr()
     assert "int8" in printed.out and "KL divergence" in printed.out
     told = printed.err.splitlines()
     assert told[0] == "asr export: tracing the encoder ..." and "the int8 file" in told[-1] and len(told) == 4
     meta = OnnxModel(output).metadata
-    assert (meta.default_chunk_size, meta.default_left_context) == (8, 64)
+    assert (meta.default_chunk_size, meta.default_left_context, meta.language) == (8, 16, "de-CH")
+    assert len(synced) == 1, "the file outlives a loss of power"
 
 
 def test_command_exports_the_mean_of_the_newest_checkpoints(
@@ -56,9 +70,48 @@ def test_command_writes_weights_for_further_training(
     assert main(["export", str(tmp_path / "c.pt"), "-o", weights, "--license", "CC0-1.0"]) == 0
     assert "half precision" in capsys.readouterr().out
     assert {value.dtype for value in load_file(weights).values() if value.dim() >= 2} == {torch.float16}
+    assert load_pretrained(weights).config.data.train == ("some.jsonl.gz",), "without the folder"
     assert main(["export", str(tmp_path / "c.pt"), "-o", straight, "--license", "CC0-1.0"]) == 0
     assert main(["export", weights, "-o", again]) == 0  # the license is stored with the weights
     assert Path(straight).read_bytes() == Path(again).read_bytes()
+
+
+def test_options_of_the_command_reach_sherpa_onnx(
+    checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(cli, "export_sherpa", lambda *_, **options: given.update(options) or [])
+    dataclasses.replace(checkpoint.pretrained(), license="CC0-1.0").save(tmp_path / "w.safetensors")
+    command = ["export", str(tmp_path / "w.safetensors"), "--target", "sherpa-onnx", "-o", str(tmp_path / "folder")]
+    assert main([*command, "--int8"]) == 0
+    assert given["int8"] is True and given["license"] == "CC0-1.0"
+    assert main([*command, "--license", "CC-BY-4.0"]) == 0
+    assert given["int8"] is False and given["license"] == "CC-BY-4.0"
+
+
+def test_n_grams_are_pruned_to_the_given_size(
+    phone_model: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[float] = []
+    monkeypatch.setattr(cli, "pruned", lambda words, levels, size: sizes.append(size) or (words, levels))
+    monkeypatch.setattr(cli, "DecodingGraph", lambda *_: SimpleNamespace(words=()))
+    monkeypatch.setattr(cli, "export_sherpa", lambda *_, **__: (tmp_path / "HLG.fst").touch() or [])
+    command = ["export", str(phone_model[0].with_suffix(".safetensors")), "--target", "sherpa-onnx"]
+    command += ["-o", str(tmp_path), "--lm", str(phone_model[1])]
+    assert main(command) == main([*command, "--megabytes", "0.25"]) == 0
+    assert sizes == [5e6, 250e3]
+
+
+def test_bundled_weights_are_english_unless_said() -> None:
+    assert [cli.stated_language(None, source) for source in ("bundled", "best.pt")] == ["en", ""]
+    assert cli.stated_language("de", "bundled") == "de"
+
+
+def test_folders_of_the_training_stay_private() -> None:
+    data = DataConfig(train=("/a/b.jsonl.gz",), valid=("/a/c.jsonl.gz",), lexicon="/a/d.txt")
+    config = without_folders(Config(data=data, train=TrainConfig(output="/a/run", init="/a/best.pt")))
+    assert (config.data.train, config.data.valid, config.data.lexicon) == (("b.jsonl.gz",), ("c.jsonl.gz",), "d.txt")
+    assert (config.train.output, config.train.init) == ("run", "best.pt")
 
 
 @pytest.mark.parametrize(
@@ -71,6 +124,8 @@ def test_command_writes_weights_for_further_training(
         (["-o", "no/such/folder/model.safetensors"], "no folder"),
         (["-o", "model.safetensors", "--int8"], "--int8 is for inference"),
         (["-o", "model.onnx", "--rescore-ctc-weight", "1.5"], "rescore_ctc_weight"),
+        (["-o", "model.onnx", "--lm", "bundled"], "--lm bundled is for --target sherpa-onnx"),
+        (["-o", "folder", "--target", "sherpa-onnx", "--megabytes", "0"], "--megabytes 0 must be above 0"),
         (["-o", "model.onnx", "--average", "2"], "c.pt is not the folder of a training run"),
     ],
 )
