@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 import torch
 from support.export import SMALL, make_checkpoint
+from support.recognition import with_metadata
 
 from asr.export import write as export_write
 from asr.export.graph import ExportError
-from asr.export.parity import check_parity
+from asr.export.parity import Stream, check_parity, hold, step_onnx
 from asr.export.write import export_model, in_half_precision
 from asr.model.model import AsrModel
 from asr.runtime.onnx_model import OnnxModel
@@ -146,14 +149,52 @@ def test_the_gate_refuses_a_tampered_decoder(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_damage_to_the_phone_head_alone_is_found(checkpoint: Checkpoint, exported: Path, tmp_path: Path) -> None:
+def damaged(source: Path, path: Path, head: str, amount: float) -> Path:
+    """The file with another bias of one token of a head."""
+    graph = onnx.load(source)
+    (bias,) = (i for i in graph.graph.initializer if i.name.endswith(f".{head}.bias"))
+    values = onnx.numpy_helper.to_array(bias).copy()
+    values[5] += amount
+    bias.CopyFrom(onnx.numpy_helper.from_array(values, bias.name))
+    onnx.save(graph, path)
+    return path
+
+
+def test_damage_to_one_head_alone_is_found(
+    checkpoint: Checkpoint, exported: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+    before = torch.get_num_threads()
+    monkeypatch.setattr(torch, "set_num_threads", threads.append)
     model = in_half_precision(checkpoint.pretrained().model())
     check_parity(model, OnnxModel(exported))
-    graph = onnx.load(exported)
-    (bias,) = (i for i in graph.graph.initializer if i.name.endswith("phone_ctc.bias"))
-    values = onnx.numpy_helper.to_array(bias).copy()
-    values[5] += 0.5
-    bias.CopyFrom(onnx.numpy_helper.from_array(values, bias.name))
-    onnx.save(graph, tmp_path / "damaged.onnx")
-    with pytest.raises(ExportError, match="differs from PyTorch"):
-        check_parity(model, OnnxModel(tmp_path / "damaged.onnx"))
+    for head in ("ctc", "phone_ctc"):
+        file = OnnxModel(damaged(exported, tmp_path / "damaged.onnx", head, 0.5))
+        with pytest.raises(ExportError, match="differs from PyTorch: error"):
+            check_parity(model, file)
+        file = OnnxModel(damaged(exported, tmp_path / "damaged.onnx", head, 5.0))
+        with pytest.raises(ExportError, match=r"divergence of posteriors .* Export without --int8"):
+            check_parity(model, with_metadata(file, quantization="int8"))
+    assert threads == [1, before] * 5
+
+
+def test_frames_counted_differently_are_an_error(
+    checkpoint: Checkpoint, exported: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In int8, too, where the other numbers differ anyway."""
+
+    def step_wrongly(*arguments: Any) -> tuple[list[Stream], tuple[np.ndarray, ...]]:
+        streams, cache = step_onnx(*arguments)
+        return streams, (*cache[:-1], cache[-1] + 1)
+
+    monkeypatch.setattr("asr.export.parity.step_onnx", step_wrongly)
+    model = in_half_precision(checkpoint.pretrained().model())
+    with pytest.raises(ExportError, match="counts differently from PyTorch"):
+        check_parity(model, with_metadata(OnnxModel(exported), quantization="int8"))
+
+
+def test_what_is_no_number_exceeds_every_bound() -> None:
+    hold([("error", 1e-3, 1e-3)], False)
+    for value in (1.1e-3, math.nan, math.inf):
+        with pytest.raises(ExportError, match=r"error (0\.0011|nan|inf), allowed 0\.001; nothing was written$"):
+            hold([("error", value, 1e-3)], False)
