@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import io
+import itertools
 import json
 import os
 import signal
@@ -247,7 +248,7 @@ def test_text_does_not_depend_on_jobs(
         assert main([*options, "--file", recordings[0], "missing.wav", *recordings[1:]]) == 1
         outputs.append(capsys.readouterr())
     assert outputs[0].out.count("\n") > 8 and "missing.wav" in outputs[0].out
-    assert outputs[0] == outputs[1]
+    assert outputs[0] == outputs[1] and "no speech" not in outputs[0].err
 
 
 def test_files_are_read_side_by_side(recognizer: Recognizer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,6 +338,34 @@ def test_interrupt_ends_all_files_and_begins_none(
     out = capsys.readouterr().out
     assert f"== {recordings[1]} ==\n" in out and recordings[2] not in out
     assert out.splitlines()[-1] and "==" not in out.splitlines()[-1]  # two seconds of the second file
+
+
+def test_an_interrupted_file_ends_and_is_incomplete(recognizer: Recognizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+
+    def read(*_: object) -> Iterator[tuple[np.ndarray, int]]:
+        for number in range(3):
+            taken.append(number)
+            yield np.zeros(1600, np.float32), 16000
+
+    monkeypatch.setattr(files, "read_blocks", read)
+    for last, num_taken, is_complete in ((9, 3, True), (1, 2, False)):
+        taken.clear()
+        with Transcriber(recognizer, ["a"], 1, lambda last=last: last in taken) as transcriber:
+            (one,) = transcriber.transcriptions
+            while one.events.get(timeout=60) != "end":
+                pass
+        assert (len(taken), one.complete) == (num_taken, is_complete)
+
+
+def test_leaving_ends_the_files_that_are_read(recognizer: Recognizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    block = np.zeros(1600, np.float32), 16000
+    monkeypatch.setattr(files, "read_blocks", lambda *_: itertools.repeat(block))
+    with Transcriber(recognizer, ["a"], 1, lambda: False) as transcriber:
+        (one,) = transcriber.transcriptions
+        assert one.events.get(timeout=60) == "begin"
+    while one.events.get(timeout=60) != "end":
+        pass
 
 
 def test_what_nobody_expects_is_not_swallowed(
