@@ -200,6 +200,20 @@ TEST(CtcSearch, RepeatsSurvive) {
   check(CtcGreedySearch());
 }
 
+TEST(CtcSearch, ATokenAfterAResetIsANewOne) {
+  const std::vector<float> row = {-5.0f, -0.01f, -5.0f};
+  const auto check = [&](auto search) {
+    search.advance(row.data(), 1, 3);
+    search.reset();
+    search.advance(row.data(), 1, 3);
+    const Hypothesis best = search.hypotheses()[0];
+    EXPECT_EQ(best.tokens, Tokens{1});
+    EXPECT_EQ(best.start_frames, std::vector<std::int64_t>{1});
+  };
+  check(CtcPrefixBeamSearch());
+  check(CtcGreedySearch());
+}
+
 TEST(CtcSearch, SilenceIsAnEmptyHypothesis) {
   const std::vector<float> rows = {0.0f, -20.0f, 0.0f, -20.0f};
   const auto check = [&](auto search) {
@@ -246,6 +260,8 @@ TEST(CtcSearch, BadInputIsRefusedAndNotUsed) {
   check(CtcGreedySearch());
   EXPECT_THROW(CtcPrefixBeamSearch({0, 0}), std::invalid_argument);
   EXPECT_THROW(CtcPrefixBeamSearch({8, -1}), std::invalid_argument);
+  EXPECT_THROW(CtcPrefixBeamSearch({8, 0, -1.0}), std::invalid_argument);
+  EXPECT_THROW(CtcPrefixBeamSearch({8, 0, std::nan("")}), std::invalid_argument);
 }
 
 TEST(CtcPrefixBeamSearch, MemoryIsThatOfTheHypotheses) {

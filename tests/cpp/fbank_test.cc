@@ -95,6 +95,13 @@ TEST(Fbank, OtherRates) {
   }
 }
 
+TEST(Fbank, RatesOutOfRangeAreRefused) {
+  for (const int rate : {1999, 192001}) {
+    const FbankOptions options{rate, 40, 20.0, 900.0};
+    EXPECT_THROW(Fbank{options}, std::invalid_argument) << rate;
+  }
+}
+
 TEST(Fbank, HostileSamplesBecomeSilence) {
   const float values[] = {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
                           -std::numeric_limits<float>::infinity(), std::numeric_limits<float>::max()};
@@ -133,6 +140,18 @@ TEST(Fbank, DiscardKeepsTheRest) {
   EXPECT_THROW(fbank.discard_frames(-1), std::invalid_argument);
   fbank.input_finished();
   EXPECT_THROW(fbank.accept_waveform(samples.data(), 1), std::invalid_argument);
+}
+
+// They stay in memory until more than half of it is unused.
+TEST(Fbank, DiscardedFramesAreGoneAtOnce) {
+  const std::vector<float> samples = noise(16000);
+  Fbank fbank{FbankOptions{}};
+  fbank.accept_waveform(samples.data(), samples.size());
+  fbank.discard_frames(2);
+  std::vector<float> frame(80);
+  EXPECT_THROW(fbank.get_frames(1, 1, frame.data()), std::invalid_argument);
+  fbank.get_frames(2, 1, frame.data());
+  EXPECT_TRUE(std::equal(frame.begin(), frame.end(), whole(samples).begin() + 2 * 80));
 }
 
 TEST(Fbank, PositionsGoPast32Bits) {

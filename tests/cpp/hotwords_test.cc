@@ -278,6 +278,18 @@ TEST(CtcPhraseSearch, WhatIsUnknownCostsForEachOfItsTokens) {
   EXPECT_NEAR(found.log_prob, 8 * -0.001 - 3 * 2.0, 1e-4);
 }
 
+// Also within a phrase, where [unk] and silence are far less likely than what was said.
+TEST(CtcPhraseSearch, SomethingWholeIsAlwaysKept) {
+  const std::vector<std::string> tokens{"", "\xE2\x96\x81", "A", "B", "C"};
+  CtcPhraseSearch search(std::make_shared<const Phrases>("ABC", tokens, 100.0f));
+  for (const std::size_t token : {2, 2, 3, 3}) {
+    std::vector<float> row(tokens.size(), -60.0f);
+    row[token] = 0.0f;
+    search.advance(row.data(), 1, static_cast<std::int64_t>(row.size()));
+    EXPECT_EQ(search.hypotheses(1, true).size(), 1u);
+  }
+}
+
 TEST(CtcPhraseSearch, ForgetsAndLeaksNothing) {
   const auto list = std::make_shared<const Phrases>("AB\nCAB A\nB A B\nA", kLetters);
   std::mt19937 random(5);

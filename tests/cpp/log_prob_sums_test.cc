@@ -92,5 +92,18 @@ TEST(LogProbSums, BoundsWhatOnePassExcludes) {
   EXPECT_EQ(mean[1], mean[2]);
 }
 
+TEST(LogProbSums, BoundsTheRestOfLargeVocabularies) {
+  constexpr std::size_t kNumTokens = 1000;
+  std::vector<float> first(kNumTokens, -INFINITY);
+  first[0] = 0.0f;
+  const std::vector<float> second(kNumTokens, -std::log(1000.0f));
+  LogProbSums sums;
+  sums.append(first.data(), kNumTokens);
+  sums.add(0, second.data());
+  const std::vector<float> mean = sums.mean(0, 2);
+  for (const float value : mean) ASSERT_TRUE(std::isfinite(value));
+  EXPECT_NEAR(mean[999] - mean[0], -30.0f, 1e-4);  // half of the bound, -60
+}
+
 }  // namespace
 }  // namespace asr_stream

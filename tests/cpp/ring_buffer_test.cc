@@ -102,6 +102,15 @@ TEST(RingBuffer, ThreadsAcrossTheWrapOfAnIndexOf31And32And64Bits) {
   }
 }
 
+TEST(RingBuffer, AReadOfNothingLeavesTheGap) {
+  RingBuffer ring(16);
+  ring.drop(5);
+  float out = 0.0f;
+  EXPECT_EQ(ring.read(&out, 0).gap, 0u);
+  EXPECT_EQ(ring.sample_offset(), 0);
+  EXPECT_EQ(ring.read(&out, 1).gap, 5u);
+}
+
 TEST(RingBuffer, PositionsGoPast32Bits) {
   RingBuffer ring(16);
   const std::vector<float> in = ramp(0, 8);

@@ -175,6 +175,13 @@ TEST(Stream, AFailureIsFinalAndSaysWhyAndLosesNoEvent) {
   }
 }
 
+TEST(Stream, AFailureWithoutAReasonIsOneToo) {
+  Stream stream(network_options());
+  stream.fail("");
+  EXPECT_THROW(stream.finish(), StreamFailed);
+  EXPECT_NE(stream.failure(), "");
+}
+
 TEST(Stream, AFailureShowsTheWordsThatWaitForPunctuationAsTheyAreRecognized) {
   const auto options = network_options(SegmentOptions::Search::kGreedy);
   const auto text = std::make_shared<TextOptions>();
