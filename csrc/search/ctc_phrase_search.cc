@@ -32,7 +32,6 @@ void CtcPhraseSearch::reset() {
   start.blank.score = 0.0;
   states_.assign(1, start);
   utterance_start_ = num_frames_;
-  previous_likeliest_ = kBlankId;
 }
 
 void CtcPhraseSearch::advance(const float* log_probs, std::int64_t num_frames, std::int64_t vocab_size) {

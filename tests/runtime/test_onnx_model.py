@@ -98,6 +98,7 @@ def test_a_missing_key_is_named(key: str) -> None:
         ("language", "e"),
         ("decoder_units", "pieces"),
         ("confidence_with_lm", "1,2"),
+        ("confidence_with_lm", "1,2,1001"),
         ("lm_weights", "0.9;0;0;0"),
         ("lm_weights", "11,0,0,0"),
         ("states", "state_keys float64 N,2,C,8"),

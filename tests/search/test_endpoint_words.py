@@ -133,6 +133,13 @@ def test_finished_sentence_ends_sooner_than_an_unfinished_one() -> None:
     assert silence(finished, with_lm=False) == silence(unfinished, with_lm=False) == 17
 
 
+def test_confidence_tells_if_a_language_model_helped() -> None:
+    for with_lm, numbers in ((True, (-1.40, 1.85, 2.51)), (False, (-6.64, 6.94, 2.98))):
+        run = StreamRun(frames("A", 60), with_lm=with_lm)
+        ((word,),) = run.words
+        assert word[3] == pytest.approx(1 / (1 + math.exp(-sum(numbers))))
+
+
 def test_punctuation_network_decides_if_the_sentence_is_over() -> None:
     words = frames("AAAAAAA")
     assert silence(words, with_lm=False, sentence_end=1 / (1 + math.exp(-3))) == 18  # 0.7 s

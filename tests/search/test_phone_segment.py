@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from support.arpa import packed
@@ -156,3 +158,19 @@ def test_rare_word_is_shown_once_it_is_over() -> None:
 
     assert partials("-4.5") == ["BAA", "BAA A"]
     assert partials("-5.5") == ["BAA A"]
+
+
+def test_phrases_over_phones_have_a_calibration_of_phones() -> None:
+    core = _core.Stream(
+        _core.SegmentOptions(
+            _core.Options(chunk_ms=320, second_pass=False, search="beam"),
+            tokens=output_symbols(LETTERS),
+            phrases=_core.Phrases("AB\nB", output_symbols(LETTERS), 1.5, PHONES, model()),
+            phones=PHONES,
+        )
+    )
+    core.accept(sound([0, 1, 3, *[0] * 60]))
+    work(core, [])
+    ((text, ((_, _, _, confidence),)),) = [event[1:5:3] for event in core.take_events() if event[0] == "final"]
+    assert text == "AB"
+    assert confidence == pytest.approx(1 / (1 + math.exp(0.51 - 1.51 - 2.07)), abs=1e-3)

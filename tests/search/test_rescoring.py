@@ -145,6 +145,16 @@ def test_the_utterance_before_is_read_first() -> None:
     assert all(text.startswith("| ABB|"[: len(text)]) for text in texts(trees[1]))
 
 
+def test_no_more_than_48_pieces_before_are_read() -> None:
+    _, (_, second) = finals(stream(lm_metadata()), [0, 1, 3] * 60 + [0] * 30 + AB, lambda text: -1.0)
+    assert 48 < second.depths.max() < 55
+
+
+def test_nothing_before_a_long_silence_is_read() -> None:
+    _, (_, second) = finals(stream(lm_metadata()), AB + [0] * 200 + AB, lambda text: -1.0)
+    assert not any("| " in text[1:] for text in texts(second))
+
+
 def test_the_end_costs_no_more_than_a_pause() -> None:
     """A speaker who pauses within a sentence must not lose a word."""
     found, _ = finals(stream(lm_metadata()), AB, lambda text: -40.0 if text == "| ABB|" else -1.0)

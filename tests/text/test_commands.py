@@ -215,3 +215,16 @@ def test_invalid_list_is_refused_by_line(lines: list[str], message: str) -> None
 def test_a_language_without_commands_says_so() -> None:
     with pytest.raises(ValueError, match="no table of spoken commands for the language of this model"):
         text_options("formatted", [*ENGLISH, "Ä"], commands=True)
+
+
+def test_sentence_after_a_spoken_break_is_a_short_one() -> None:
+    """In a sentence of eight words or more, a comma that may be a full stop becomes one."""
+    dictation = Dictation({})
+    before = "we went there to see him at home new line"
+    dictation.partial(before, 10)
+    run = dictation.formatter.partial(words_of(f"{before} yes well then"), 13)
+    assert run is not None
+    marks = [mark for word in run.words for mark in ([0.0, 0.6, 0.4, 0.0] if word == "yes" else [1.0, 0.0, 0.0, 0.0])]
+    cases = [float(kind == 0) for _ in run.words for kind in range(NUM_CASES)]
+    words, *_ = dictation.formatter.shown(marks, cases)
+    assert "Yes," in [word for word, *_ in words]
