@@ -340,6 +340,22 @@ TEST(NgramLm, RefusesNumbersThatTheFileCannotHold) {
   refused(words + 3, {0}, "n-grams out of order");
 }
 
+TEST(NgramLm, RefusesPronunciationsOfNoKnownPhones) {
+  const auto read = [](const std::string& phones, const std::vector<std::uint8_t>& of_a) {
+    Writer w;
+    w.bytes = small_file(3);
+    w.bytes[8] = 4;  // the same with pronunciations
+    w.number(static_cast<std::uint32_t>(phones.size())).text(phones).code(0).code(0).code(0);
+    for (const std::uint8_t code : of_a) w.code(code);
+    w.code(0).code(0).number(0);
+    return NgramLm(w.bytes.data(), w.bytes.size()).pronunciations(kA).size();
+  };
+  EXPECT_EQ(read("P\nQ", {1, 2, 0, 1}), 1u);
+  EXPECT_THROW(read("P\nP", {1, 1, 0}), std::invalid_argument);
+  EXPECT_THROW(read("P\nQ", {1, 1, 2}), std::invalid_argument);
+  EXPECT_THROW(read("P\nQ", {1, 0}), std::invalid_argument);
+}
+
 TEST_P(Versions, AnyDamageIsRefusedOrHarmless) {
   const auto bytes = small_file(GetParam());
   std::mt19937 random(1);

@@ -127,6 +127,39 @@ TEST(Segment, JointSearchAsksForStepsOfTheDecoder) {
   }
 }
 
+TEST(Segment, TheDecoderGetsNothingOfTheSilenceBefore) {
+  const auto how = options();
+  how->second_pass = false;
+  std::vector<float> samples(16000 * 6, 0.0f);  // so long that it is an utterance without words
+  const std::vector<float> speech = audio(30000);
+  samples.insert(samples.end(), speech.begin(), speech.end());
+  std::int64_t num_scored = 0;  // `run` checks what the decoder gets
+  EXPECT_EQ(finals(recognize(how, samples, samples.size(), &num_scored)), std::vector<std::string>{"AB"});
+  EXPECT_EQ(num_scored, 1);
+}
+
+TEST(Segment, EndpointsLoseNoFrame) {
+  const auto num_frames = [](double silence_s, std::size_t count) {
+    const auto how = options(SegmentOptions::Search::kGreedy);
+    how->second_pass = false;
+    how->endpointer.silence_without_speech_s = silence_s;
+    Segment segment(how);
+    std::vector<Event> events;
+    const std::vector<float> zeros(count, 0.0f);
+    for (std::size_t begin = 0; begin < count; run(segment, events)) {
+      begin += segment.accept(zeros.data() + begin, count - begin);
+    }
+    segment.finish();
+    run(segment, events);
+    EXPECT_TRUE(segment.finished());
+    return segment.num_frames();
+  };
+  const double chunk_s = 0.64;  // so an utterance ends where a chunk does
+  for (std::size_t count = 9700; count < 24000; count += 160) {  // the end brings two rows of features at once
+    EXPECT_EQ(num_frames(chunk_s, count), num_frames(100.0, count)) << count;
+  }
+}
+
 TEST(Segment, ShowsAnObsceneWordOnlyWhenItIsStable) {
   const auto partials = [](const char* word, const char* language) {
     const auto how = options(SegmentOptions::Search::kGreedy);
@@ -160,6 +193,9 @@ TEST(Segment, FinalsSayWhatEndedThem) {
   EXPECT_EQ(endings(how, audio(20000)), (std::vector<std::string>{"end_of_audio"}));
   how->endpointer.max_utterance_s = 0.5;
   EXPECT_EQ(endings(how, audio(20000)), (std::vector<std::string>{"max_utterance", "end_of_audio"}));
+  how->endpointer.silence_after_speech_s = std::numeric_limits<double>::infinity();
+  how->endpointer.max_utterance_s = 1.9;  // 0.4 s after the words: cut after 0.1 s more, in a pause between sentences
+  EXPECT_EQ(endings(how, audio(48000)), std::vector<std::string>{"silence_after_speech"});
 }
 
 // Words of `length` frames each, without blanks in between: token 3, which begins a word and lasts `num_first` frames,

@@ -83,3 +83,12 @@ def test_reset_forgets_the_lattice(fusion: LmFusion) -> None:
     lattice.advance(noisy(1))
     lattice.reset()
     assert [each.tokens for each in lattice.sentences(10)] == [[]]
+
+
+def test_utterance_after_a_reset_has_its_own_lattice(fusion: LmFusion) -> None:
+    first, later = (CtcPrefixBeamSearch(beam_size=200, recombine=True, lattice=True, lm=fusion) for _ in range(2))
+    later.advance(noisy(1))
+    later.reset()
+    for search in (first, later):
+        search.advance(noisy(3))
+    assert [each.words for each in later.sentences(200)] == [each.words for each in first.sentences(200)]
