@@ -15,6 +15,7 @@
 
 #include "search/ctc_phrase_search.h"
 #include "search/ctc_prefix_beam_search.h"
+#include "search/hotword_list.h"
 #include "search/lm_fusion.h"
 #include "search/phrases.h"
 #include "search/words.h"
@@ -144,6 +145,7 @@ TEST(Hotwords, WhatIsWrongWithAListIsNamed) {
   EXPECT_NE(refusal("BAD-9").find(fault), std::string::npos) << refusal("BAD-9");
   EXPECT_NE(refusal("\n \n").find("no words"), std::string::npos);
   EXPECT_NE(refusal("AB:x").find("'AB:x'"), std::string::npos);
+  EXPECT_NE(refusal("AB:5x").find("'AB:5x'"), std::string::npos);
   EXPECT_NE(refusal("AB:0").find("(0, 20]"), std::string::npos);
   EXPECT_NE(refusal("AB\tnan").find("(0, 20]"), std::string::npos);
   EXPECT_NE(refusal(":2").find("has no words"), std::string::npos);
@@ -151,6 +153,19 @@ TEST(Hotwords, WhatIsWrongWithAListIsNamed) {
   EXPECT_EQ(Hotwords("AB\nab:3\nAB:2", kLetters).highest_boost(), 3.0f);
   EXPECT_EQ(Hotwords("AB\nab:3\nAB:2", kLetters).num_hotwords(), 1u);
   EXPECT_NE(message([] { Hotwords("A", kLetters, 21.0f); }).find("hotword_boost is 21"), std::string::npos);
+}
+
+TEST(Hotwords, AListHasLimitsAndSpellings) {
+  std::string line = "AB = A";
+  while (std::count(line.begin(), line.end(), 'A') < 17) line += ", A";
+  EXPECT_EQ(read_hotwords(line, 1.0f).at(0).aliases.size(), 16u);
+  EXPECT_NE(message([&] { read_hotwords(line + ", A", 1.0f); }).find("has 17 aliases"), std::string::npos);
+  for (const char* special : {"Anna", "GPT-4", "\xC3\x89tude"}) {
+    EXPECT_TRUE(read_hotwords(special, 1.0f).at(0).has_own_spelling()) << special;
+  }
+  for (const char* plain : {"anna's", "\xC3\xA9tude"}) {
+    EXPECT_FALSE(read_hotwords(plain, 1.0f).at(0).has_own_spelling()) << plain;
+  }
 }
 
 // The best text of whole phrases by brute force over all alignments: its score and its words.

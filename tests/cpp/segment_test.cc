@@ -337,6 +337,32 @@ TEST(Segment, AWordIsStableOnceNoLikelyHypothesisHasItOtherwise) {
   EXPECT_EQ(num_stable(static_cast<float>(kStableMargin) + 0.1f), 2u);
 }
 
+TEST(Segment, APartialIsTakenBackIfNoWordIsLeft) {
+  Segment segment(options(SegmentOptions::Search::kGreedy));
+  std::vector<Event> events;
+  const std::vector<float> samples = audio(56000);
+  for (std::size_t begin = 0; begin < samples.size();) {
+    begin += segment.accept(samples.data() + begin, samples.size() - begin);
+    while (const Work* work = segment.work()) {
+      const auto& step = std::get<EncoderStep>(*work);
+      if (!step.view) {
+        run_network(segment, *work);
+        continue;
+      }
+      const std::int64_t num_frames = (step.num_frames - kFeatureOverlap) / kSubsampling;
+      std::vector<float> log_probs(static_cast<std::size_t>(num_frames * 6), -9.0f);  // the second pass hears nothing
+      for (std::size_t at = 0; at < log_probs.size(); at += 6) log_probs[at] = -0.01f;
+      const std::vector<float> encoder_out(static_cast<std::size_t>(num_frames * kDim), 0.5f);
+      segment.stepped({log_probs.data(), num_frames, 6}, {encoder_out.data(), num_frames, kDim});
+    }
+    for (Event& event : segment.take_events()) events.push_back(std::move(event));
+  }
+  ASSERT_GT(events.size(), 1u);
+  EXPECT_NE(events.front().text, "");
+  EXPECT_EQ(events.back().text, "");
+  for (const Event& event : events) EXPECT_EQ(event.type, Event::Type::kPartial);
+}
+
 TEST(Segment, TimesCountFromTheStartOfTheStream) {
   const std::vector<float> samples = audio(30000);
   Segment segment(options(), 1000.0);
