@@ -170,7 +170,7 @@ $(VENV)/serve.stamp: $(VENV)/build.stamp $(CPP_SOURCES)
 TORCH_INDEX ?= $(if $(shell command -v nvidia-smi),,https://download.pytorch.org/whl/cpu)
 
 $(VENV)/train.stamp: $(VENV)/build.stamp $(CPP_SOURCES)
-	@echo "Installing the tools for training and export into $(VENV)$(if $(TORCH_INDEX),; PyTorch for CPUs from $(TORCH_INDEX) takes 3 GB less) ..."
+	@echo "Installing the tools for training and export into $(VENV)$(if $(TORCH_INDEX),; PyTorch for CPUs from $(TORCH_INDEX) takes 3 GB less. If that index cannot be reached: make train-tools TORCH_INDEX=) ..."
 	@$(INSTALL) '.[export]' $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 	@echo $(DONE)
 	@touch $@ $(VENV)/stream.stamp

@@ -122,7 +122,7 @@ def _missing(command: str, error: ModuleNotFoundError) -> int:
     if (error.name or "").split(".")[0] not in EXTRAS:
         raise error  # our own module or an indirect dependency; the traceback shows it
     extra = "export" if command in ("adapt", "export", "calibrate") else "train"
-    print(f"asr {command}: {error}. Install what it needs: {how_to_install(extra)}", file=sys.stderr)
+    print(f"asr {command} needs more packages ({error}): {how_to_install(extra)}", file=sys.stderr)
     return 1
 
 

@@ -54,7 +54,7 @@ def how_to_install(extra: str) -> str:
     """How to install an extra of the package, which differs between a clone and a wheel."""
     targets = {"train": "make train-tools", "export": "make train-tools", "server": "make serve"}
     in_a_clone = targets.get(extra, f"pip install -e '.[{extra}]'")
-    return f"in a clone {in_a_clone}, with a wheel pip install 'WHEEL[{extra}]'"
+    return f"run `{in_a_clone}` in a clone, or `pip install 'WHEEL[{extra}]'` for a wheel"
 
 
 def counted(count: int, noun: str) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 
 from asr._core import LmFusion, NgramLm, Options, Phrases, SegmentOptions, new_fusion
 from asr.features import ENCODER_FRAME_MS, FEATURE_OVERLAP, SUBSAMPLING
-from asr.lm.packed import BUNDLED, load_lm
+from asr.lm.packed import load_lm
 from asr.options import OPTIONS, described
 from asr.runtime.metadata import MetadataError
 from asr.runtime.neural_lm import NeuralLmFile, bundled_neural_lm

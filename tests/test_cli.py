@@ -35,8 +35,8 @@ def test_a_package_of_an_extra_that_is_missing(
     monkeypatch.setattr(importlib, "import_module", fail)
     assert cli.main(["shard"]) == 1
     assert capsys.readouterr().err == (
-        "asr shard: No module named 'lhotse'. Install what it needs: "
-        "in a clone make train-tools, with a wheel pip install 'WHEEL[train]'\n"
+        "asr shard needs more packages (No module named 'lhotse'): "
+        "run `make train-tools` in a clone, or `pip install 'WHEEL[train]'` for a wheel\n"
     )
 
 
@@ -48,7 +48,7 @@ WITHOUT_PYTORCH = "import sys; sys.modules['torch'] = None; from asr.cli import 
     [
         (["--help"], 0, "recipes: adapt, finetune, librispeech-100h, librispeech-960h, tiny"),
         (["tiny", "data.trian=x"], 1, "unknown key 'data.trian'; did you mean 'data.train'?"),
-        (["tiny"], 1, "Install what it needs: in a clone make train-tools"),
+        (["tiny"], 1, ": run `make train-tools` in a clone, or `pip install"),
     ],
 )
 def test_train_reads_its_arguments_without_pytorch(arguments: list[str], status: int, message: str) -> None:

@@ -319,7 +319,7 @@ def run(args: argparse.Namespace) -> int:
 
     missing = [name for name in ("lhotse", "torchaudio") if importlib.util.find_spec(name) is None]
     if missing:
-        raise ValueError(f"{' and '.join(missing)} not installed: {how_to_install('train')}")
+        raise ValueError(f"{' and '.join(missing)} not installed; {how_to_install('train')}")
     console = Console()
     options = PrepareOptions(num_jobs=args.jobs) if args.kind == "noise" else _options(args)
     sets: dict[str, list[Item]] = {}

@@ -50,7 +50,7 @@ class NeuralLmCheckpoint:
             import onnx
             from onnx.numpy_helper import to_array
         except ImportError:
-            raise CheckpointError(f"to read {path} install onnx: {how_to_install('export')}") from None
+            raise CheckpointError(f"reading {path} needs onnx: {how_to_install('export')}") from None
         try:
             graph = onnx.load(path)
             properties = {entry.key: entry.value for entry in graph.metadata_props}

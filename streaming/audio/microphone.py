@@ -323,7 +323,7 @@ def _find_device(wanted: int | str | None) -> InputDevice:
     if not devices:
         raise MicrophoneError(
             "there is no microphone: PortAudio finds no input device. Plug one in or, in a container or on a "
-            "remote machine, pass a sound device through"
+            "remote machine, pass a sound device through."
         )
     if wanted is None:
         chosen = [device for device in devices if device.is_default] or devices[:1]

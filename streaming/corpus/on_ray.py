@@ -32,7 +32,7 @@ def run_on_ray(
         import ray
         import ray.data
     except ImportError as error:
-        raise ValueError(f"--ray: {error}. Install what it needs: {how_to_install('ray')}") from error
+        raise ValueError(f"--ray needs more packages ({error}): {how_to_install('ray')}") from error
     if not recordings:
         return
     task.recognizer()  # reports wrong options once instead of in every worker

@@ -112,18 +112,16 @@ TEST(Segment, JointSearchAsksForStepsOfTheDecoder) {
       }
       for (Event& event : segment.take_events()) events.push_back(std::move(event));
     };
-    for (std::size_t begin = 0; begin < samples.size();) {
+    for (std::size_t begin = 0; begin < samples.size(); answer_all()) {
       begin += segment.accept(samples.data() + begin, samples.size() - begin);
-      answer_all();
     }
     segment.finish();
     answer_all();
     EXPECT_EQ(finals(events), std::vector<std::string>(2, "AB"));
     EXPECT_EQ(num_first, 2u);
-    const Event& last = events.back();
-    EXPECT_GT(last.start_s, 3.4);  // the frames of the second utterance
-    EXPECT_LT(last.end_s, 5.2);
-    EXPECT_EQ(last.alternatives.size(), 2u);
+    EXPECT_GT(events.back().start_s, 3.4);  // the frames of the second utterance
+    EXPECT_LT(events.back().end_s, 5.2);
+    EXPECT_EQ(events.back().alternatives.size(), 2u);
   }
 }
 

@@ -335,7 +335,7 @@ def test_dead_worker_is_an_error_with_advice(tmp_path):
 
 def test_a_missing_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(prepare_module.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"lhotse and torchaudio not installed: .*pip install"):
+    with pytest.raises(ValueError, match=r"lhotse and torchaudio not installed; .*pip install"):
         asr_prepare("manifest", tmp_path / "t.tsv", "--out", tmp_path)
 
 

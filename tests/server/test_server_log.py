@@ -76,7 +76,7 @@ def test_a_missing_package_is_named() -> None:
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
         assert done.returncode == 1 and done.stderr == (
             "asr-stream: the server needs more packages: "
-            "in a clone make serve, with a wheel pip install 'WHEEL[server]'\n"
+            "run `make serve` in a clone, or `pip install 'WHEEL[server]'` for a wheel\n"
         )
 
 

@@ -217,7 +217,7 @@ def test_a_language_without_commands_says_so() -> None:
         text_options("formatted", [*ENGLISH, "Ä"], commands=True)
 
 
-def test_sentence_after_a_spoken_break_is_a_short_one() -> None:
+def test_sentence_after_a_spoken_break_is_short() -> None:
     """In a sentence of eight words or more, a comma that may be a full stop becomes one."""
     dictation = Dictation({})
     before = "we went there to see him at home new line"

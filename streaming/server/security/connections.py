@@ -189,7 +189,7 @@ def limited_protocols(
             else:
                 super().handle_websocket_upgrade(event)
 
-    class WebSocket(WriteTimeout, WebSocketsSansIOProtocol):  # type: ignore[misc]
+    class WebSocket(WriteTimeout, WebSocketsSansIOProtocol):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
             self.close_timeout = min(self.close_timeout, limits.idle_s)
