@@ -47,7 +47,7 @@ class Recognizer:
     lm: language model for the beam searches: a file from `asr lm`, an `NgramLm` to share, None for none, or "auto": the
         bundled one for the bundled model, none for another.
     neural_lm: neural language model that rescores finals: a file of `asr export`, one to share, None for none,
-        "bundled", or "auto": the bundled one for the bundled language model.
+        "bundled", or "auto": the bundled one for English language models of at least 100,000 words, as the bundled one.
     hotwords: expected words and phrases, for the beam searches: a list such as ["Abbey Road", "Leighton:2"], or a file
         with one per line. Each letter adds `hotword_boost` nats, or the number after a colon or tab. An equals sign
         introduces words that sound like it: "Nguyen = win, new yen". Capitals, digits and signs are written as given.

@@ -22,7 +22,6 @@ from asr.lm import ngram
 from asr.lm.adapt import adapt, refusal
 from asr.lm.mix import mix
 from asr.lm.packed import (
-    BUNDLED,
     MAX_ORDER,
     SPECIAL_WORDS,
     LmError,
@@ -50,7 +49,7 @@ examples:
   asr lm adapt sentences.txt -o mine.lm
   asr lm train books.txt -o books.lm --lexicon cmudict --g2p g2p.model
   asr lm mix 'bundled*0.7' books.lm*0.3 -o mixed.lm --test held-out.txt
-  asr-stream --lm mine.lm --neural-lm bundled
+  asr-stream --lm mine.lm
 """
 
 
@@ -158,8 +157,7 @@ def _adapt(args: argparse.Namespace) -> int:
     lexicon = None if args.lexicon is None else load_lexicon(args.lexicon)
     lines = chain.from_iterable(ngram.lines(path) for path in args.text)
     base = read_packed(args.base)
-    is_bundled = args.base == "bundled"
-    name = "the bundled language model" if is_bundled else args.base
+    name = "the bundled language model" if args.base == "bundled" else args.base
     print(f"adapting {name} to {', '.join(map(str, args.text))}; this can take a minute ...", flush=True)
     adapted, sentences = adapt(lines, base, args.weight, lexicon)
     if sentences.refused:
@@ -171,9 +169,7 @@ def _adapt(args: argparse.Namespace) -> int:
         print(f"  {word}  {', '.join(' '.join(phones) for phones in pronunciations) or '(spelled)'}")
     if len(adapted.new_words) > NUM_SHOWN:
         print("  ...")
-    # Without the option, the neural language model is used only with the bundled language model.
-    neural = " --neural-lm bundled" if is_bundled and BUNDLED.with_suffix(".neural.onnx").is_file() else ""
-    print(f"use it with: asr-stream --lm {args.output}{neural}")
+    print(f"use it with: asr-stream --lm {args.output}")
     return 0
 
 

@@ -55,23 +55,19 @@ def test_sentences_are_mixed_in_and_new_words_pronounced(
     assert abs(sum(after.log_probs(usual)) - sum(before.log_probs(usual))) < 2, "what the base knows stays likely"
 
 
-def test_advice_keeps_the_bundled_neural_language_model(
+def test_adaptation_says_how_to_use_its_model(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "sentences.txt").write_text("bac cab\n4\n5\n")
     bundled = tmp_path / "english.lm"
     bundled.write_bytes(base.read_bytes())
     monkeypatch.setattr("asr.lm.packed.BUNDLED", bundled)  # a small one, for speed
-    monkeypatch.setattr("asr.lm.cli.BUNDLED", bundled)
-    for neural in ("", " --neural-lm bundled"):
-        if neural:
-            (tmp_path / "english.neural.onnx").touch()
-        out = tmp_path / "mine.lm"
-        assert main(["lm", "adapt", str(tmp_path / "sentences.txt"), "-o", str(out)]) == 0
-        printed, error = capsys.readouterr()
-        assert printed.startswith("adapting the bundled language model to ")
-        assert printed.endswith(f"use it with: asr-stream --lm {out}{neural}\n")
-        assert error.startswith("2 lines were left out because of digits")
+    out = tmp_path / "mine.lm"
+    assert main(["lm", "adapt", str(tmp_path / "sentences.txt"), "-o", str(out)]) == 0
+    printed, error = capsys.readouterr()
+    assert printed.startswith("adapting the bundled language model to ")
+    assert printed.endswith(f"use it with: asr-stream --lm {out}\n")
+    assert error.startswith("2 lines were left out because of digits")
 
 
 def test_pronunciations_of_the_user_come_first(base: Path, tmp_path: Path) -> None:
