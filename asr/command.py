@@ -45,9 +45,9 @@ def discard_output() -> None:
 
 def explained(error: Exception) -> str:
     """The error message for users; for a system error, the file and the reason without the error number."""
-    if isinstance(error, OSError) and error.strerror and isinstance(error.filename, str):
-        return f"{error.filename}: {error.strerror}"
-    return str(error)
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    return f"{error.filename}: {error.strerror}" if isinstance(error.filename, str) else error.strerror
 
 
 def how_to_install(extra: str) -> str:
@@ -93,6 +93,17 @@ def ending_signals() -> list[signal.Signals]:
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
         numbers.append(signal.SIGHUP)
     return numbers
+
+
+@contextlib.contextmanager
+def all_as_ctrl_c() -> Iterator[None]:
+    """In this context, all `ending_signals` raise KeyboardInterrupt, as Ctrl-C does."""
+    former = {number: signal.signal(number, signal.default_int_handler) for number in ending_signals()}
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import re
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from asr import __version__, cli, cores
+from asr.command import explained
 
 PYPROJECT = (Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8")
 
@@ -140,6 +142,12 @@ def test_output_whose_reader_has_ended(unbuffered: str) -> None:
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, env=env)
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_system_errors_are_explained_without_their_number() -> None:
+    assert explained(OSError(errno.ENOSPC, "No space left on device")) == "No space left on device"
+    assert explained(FileNotFoundError(errno.ENOENT, "No such file", "a.txt")) == "a.txt: No such file"
+    assert explained(OSError("the disk is full")) == "the disk is full"
 
 
 def test_file_that_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

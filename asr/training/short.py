@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from asr.command import all_as_ctrl_c
 
 PLAIN_EVERY = 100
 """Steps between two progress lines, without a terminal."""
@@ -43,6 +46,7 @@ class Report:
 class TrainBar:
     """The progress of a training run: a bar in a terminal, otherwise a line every `PLAIN_EVERY` steps.
 
+    In its context, SIGTERM and SIGHUP act like Ctrl-C, so that the training is saved.
     share: completed share of the training before this session.
     """
 
@@ -60,13 +64,15 @@ class TrainBar:
         )
         self._task = self._bar.add_task("train", total=1.0, step=0, loss="", speed="")
         self._bar.tasks[self._task].completed = share  # `update` would count it as speed
+        self._opened = ExitStack()
 
     def __enter__(self) -> TrainBar:
-        self._bar.start()
+        self._opened.enter_context(all_as_ctrl_c())
+        self._opened.enter_context(self._bar)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bar.stop()
+        self._opened.close()
 
     def step(self, report: Report) -> None:
         values: dict[str, Any] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
+import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -97,14 +98,20 @@ def test_training_ends_after_its_minutes(
     assert training(resume=NeuralLmCheckpoint.load(path)).step == done.step  # its minutes have passed
 
 
-def test_ctrl_c_saves_the_last_step(
-    text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.usefixtures("restore_signals")
+def test_ending_signals_save_the_last_step(
+    ending: signal.Signals,
+    text_file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     steps, clip = itertools.count(), torch.nn.utils.clip_grad_norm_
 
     def interrupted(*args: Any, **options: Any) -> torch.Tensor:
         if next(steps) == 2:
-            raise KeyboardInterrupt
+            signal.raise_signal(ending)
         return clip(*args, **options)
 
     monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", interrupted)
@@ -113,6 +120,7 @@ def test_ctrl_c_saves_the_last_step(
     assert main([*command, "--steps", "9"]) == 130
     assert f"{output} is saved, continue with --resume" in capsys.readouterr().err
     assert NeuralLmCheckpoint.load(output).step == 2
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 @pytest.mark.parametrize("steps", [2, 3])
