@@ -16,7 +16,7 @@ namespace {
 
 // A hypothesis is dropped if it is this many nats below the best of its length.
 constexpr double kBeamThreshold = 8.0;
-// Minimum log-probability of a token in a frame. A sentence that contradicts one frame is still possible.
+// Minimum log-probability of a token, in a frame or from the decoder, so that all scores are finite.
 constexpr float kMinLogProb = -200.0f;
 
 }  // namespace
@@ -76,7 +76,10 @@ void JointSearch::answer(const Rows& log_probs) {
   for (std::size_t i = 0; i < beam_.size(); ++i) {
     const Prefix& prefix = beam_[i];
     const float* following = log_probs.data + static_cast<std::int64_t>(i) * vocab_size_;
-    const double ended = prefix.decoder_score + following[kSosEosId];
+    const auto decoder_score = [&](std::int32_t token) {
+      return prefix.decoder_score + std::max(following[token], kMinLogProb);
+    };
+    const double ended = decoder_score(kSosEosId);
     const double ended_ctc = log_add(prefix.in_token.back(), prefix.in_blank.back());
     if (ended_ctc > kNever) {
       const double score = weight > 0 ? weight * ended_ctc + (1 - weight) * ended
@@ -89,8 +92,8 @@ void JointSearch::answer(const Rows& log_probs) {
       const double ctc_score = ctc_scores[static_cast<std::size_t>(token)];
       const bool is_text = token != kBlankId && token != kUnkId && token != kSosEosId;
       if (!is_text || ctc_score == kNever) continue;  // impossible: more tokens than frames
-      const double decoder_score = prefix.decoder_score + following[token];
-      found.push_back({(1 - weight) * decoder_score + weight * ctc_score, decoder_score, i, token});
+      const double score = (1 - weight) * decoder_score(token) + weight * ctc_score;
+      found.push_back({score, decoder_score(token), i, token});
     }
   }
   finished_.resize(std::min(finished_.size(), options_.beam_size));

@@ -96,6 +96,17 @@ def test_scores_keep_their_precision_over_minutes() -> None:
     assert all(sentence.log_prob < -100 for sentence in found[1:])
 
 
+@pytest.mark.parametrize("ctc_weight", [0.0, 0.3, 1.0])
+def test_scores_are_finite_whatever_the_decoder_says(ctc_weight: float) -> None:
+    search = JointSearch(random_log_probs(1, NUM_FRAMES, VOCAB_SIZE), ctc_weight=ctc_weight)
+    while (step := search.step()) is not None:
+        answer = np.full((len(step.tokens), VOCAB_SIZE), -np.inf, np.float32)
+        answer[:, 3] = 0.0  # certain: never an end
+        search.answer(answer)
+    found = search.hypotheses(8)
+    assert found[0].tokens and np.isfinite([sentence.log_prob for sentence in found]).all()
+
+
 def test_an_answer_of_another_size_is_refused() -> None:
     search = JointSearch(random_log_probs(1, NUM_FRAMES, VOCAB_SIZE))
     assert search.step() is not None
