@@ -101,8 +101,9 @@ def word_errors(weights: str, cuts: Sequence[Any], lm: NgramLm) -> WordErrors:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = (
-        "Adapts a model to one voice, with a few minutes of recordings and their texts. Every fourth recording is\n"
-        "held out: these recordings decide when training stops, and whether the new model is better than the old one."
+        "Adapts a model to one voice, with a few minutes of recordings and their texts.\n"
+        "Every fourth recording is held out: these recordings decide when training stops,\n"
+        "and whether the new model is better than the old one."
     )
     parser.epilog = (
         "example:\n  asr record --out recordings\n  asr adapt recordings -o mine.onnx\n"

@@ -265,8 +265,8 @@ class Recognizer:
         if self.language_model is None:
             return (
                 f"{name} is used without a language model: it spells words by their sound, mostly wrong; "
-                "give lm=bundled for English, or lm=FILE from asr lm; without one, search=joint makes the fewest errors "
-                "(lm=none hides this message)"
+                "give lm=bundled for English, or lm=FILE from asr lm; without one, search=joint makes the fewest "
+                "errors (lm=none hides this message)"
             )
         if not self.language_model.phones:
             return (

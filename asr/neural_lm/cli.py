@@ -21,8 +21,8 @@ from asr.training.short import TrainBar
 
 DESCRIPTION = """\
 Trains the neural language model that rescores finals, on utterances, one per
-line, as `asr lm utterances` writes them, on a GPU if there is one. `asr export` converts its checkpoint to
-the .onnx file that apps use.
+line, as `asr lm utterances` writes them, on a GPU if there is one. `asr
+export` converts its checkpoint to the .onnx file that apps use.
 """
 EXAMPLES = """\
 examples:

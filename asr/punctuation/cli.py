@@ -23,8 +23,8 @@ HELD_OUT_WORDS = 20_000
 DESCRIPTION = """\
 Case and punctuation of recognized words. The network is trained on text files
 with a cased sentence or paragraph per line, novels as well as conversation;
-lines that are not prose are skipped. `asr export` converts its checkpoint to the
-.onnx file that apps use. The end of each file, one fiftieth, is held out.
+lines that are not prose are skipped. `asr export` converts its checkpoint to
+the .onnx file that apps use. The end of each file, one fiftieth, is held out.
 """
 EXAMPLES = """\
 examples:

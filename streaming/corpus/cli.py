@@ -23,9 +23,11 @@ from asr.tables import Recording, Refusal
 from asr.text import printable
 
 DESCRIPTION = """\
-Transcribe every recording of a corpus. DIR gets a JSON Lines file for each, with words, times and confidence, and
-manifest.jsonl for `asr prepare manifest`. Existing transcripts are kept: run it again to continue after Ctrl-C, a crash
-or a full disk. If a recording fails, the others continue; the failures are listed at the end.
+Transcribe every recording of a corpus. DIR gets a JSON Lines file for each,
+with words, times and confidence, and manifest.jsonl for `asr prepare
+manifest`. Existing transcripts are kept: run it again to continue after
+Ctrl-C, a crash or a full disk. If a recording fails, the others continue; the
+failures are listed at the end.
 """
 EXAMPLES = """\
 examples:

@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 examples:
-  asr-stream serve                                  on this machine only, http://127.0.0.1:8000
-  asr-stream serve --chunk-ms 320 --port 9000       lower latency
-  asr-stream serve --hotwords names.txt             names and terms to recognize more readily
-  asr-stream serve --wyoming-port 10300 --wyoming-host 0.0.0.0    for Home Assistant on another machine
-  ASR_STREAM_TOKEN=secret asr-stream serve --host 0.0.0.0 --allow-origin https://example.org
+  asr-stream serve                               only for this machine, port 8000
+  asr-stream serve --chunk-ms 320 --port 9000    lower latency
+  asr-stream serve --hotwords names.txt          names and terms to expect
+  asr-stream serve --wyoming-port 10300 --wyoming-host 0.0.0.0
+                                                 for Home Assistant elsewhere
+  ASR_STREAM_TOKEN=secret asr-stream serve --host 0.0.0.0
+                                                 for clients elsewhere
 
 exit status:
   0   ended by SIGTERM, SIGHUP or Ctrl-C, after all finals were sent
@@ -68,8 +70,9 @@ def new_parser() -> argparse.ArgumentParser:
     """The options of the server."""
     parser = argparse.ArgumentParser(
         prog="asr-stream serve",
-        description="Serve live transcription: OpenAI's API (files and Realtime), vosk-server's protocol, Wyoming, "
-        "and a page for browsers. If the environment variable ASR_STREAM_TOKEN is set, clients must send it.",
+        description="Serve live transcription: OpenAI's API (files and Realtime), vosk-server's\n"
+        "protocol, Wyoming, and a page for browsers. If the environment variable\n"
+        "ASR_STREAM_TOKEN is set, clients must send it.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

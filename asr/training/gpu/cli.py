@@ -21,9 +21,11 @@ from asr.training.inputs import load_phones
 from asr.training.short import TrainBar
 
 DESCRIPTION = """\
-Trains a network for some minutes on a GPU, which holds all recordings and draws their speed, room, noise, telephone
-line and masks anew for every batch. Instead of data sets of `asr prepare` it reads tables of recordings and texts.
-It writes the moving average of the weights. Without a GPU it trains on the CPU, slowly.
+Trains a network for some minutes on a GPU, which holds all recordings and
+draws their speed, room, noise, telephone line and masks anew for every batch.
+Instead of data sets of `asr prepare` it reads tables of recordings and texts.
+It writes the moving average of the weights. Without a GPU it trains on the
+CPU, slowly.
 """
 EXAMPLES = """\
 examples:
