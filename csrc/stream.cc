@@ -31,6 +31,12 @@ void keep_raw(Event& event) {
   event.raw_words = event.words;
 }
 
+std::shared_ptr<const TextOptions> without_punctuation(const TextOptions& given) {
+  auto options = std::make_shared<TextOptions>(given);
+  options->punctuation.reset();
+  return options;
+}
+
 }  // namespace
 
 void Clock::advance(std::int64_t num_samples, std::int32_t sample_rate) {
@@ -213,7 +219,9 @@ void Stream::begin_segment(std::shared_ptr<const SegmentOptions> options) {
   segment_ = std::make_unique<Segment>(options_, seconds(position_));
   segment_start_ = position_;
   formatter_.reset();
-  if (options_->text) formatter_.emplace(options_->text);
+  if (!options_->text) return;
+  // A program compares phrases with its list, so they get no capitals and no marks. Endpoints need the network anyway.
+  formatter_.emplace(options_->phrases ? without_punctuation(*options_->text) : options_->text);
 }
 
 void Stream::go_on() {
@@ -302,9 +310,7 @@ void Stream::collect_events() {
 
 // Formats without the network for case and punctuation: alternatives are not worth a run.
 void Stream::show(Alternative& alternative) const {
-  auto options = std::make_shared<TextOptions>(*options_->text);
-  options->punctuation.reset();
-  TextFormatter formatter(std::move(options));
+  TextFormatter formatter(without_punctuation(*options_->text));
   formatter.final(alternative.words, false);
   alternative.words = formatter.shown().words;
   alternative.text = join(alternative.words);

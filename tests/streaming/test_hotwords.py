@@ -69,6 +69,8 @@ def test_closed_list_gives_unk_for_everything_else(recognizer: Recognizer) -> No
     assert finals(events_of(closed, "turn off the light")) == "TURN OFF THE LIGHT"
     assert finals(events_of(closed, "turn off the light stop")) == "TURN OFF THE LIGHT STOP"
     assert finals(events_of(closed, "her mother was a very good woman")) == "[unk]"
+    for event in events_of(closed, "turn off the light her mother stop"):
+        assert event.text == event.raw.lower()  # no capitals, no marks
     events = events_of(closed, "open the door")
     shown = {word for event in events for word in event.raw.split()}
     assert shown == {"OPEN", "THE", "DOOR"}  # whole words only
