@@ -136,13 +136,13 @@ test("formatted text has small letters, masked words are stars, and raw text is 
   await assert.rejects(Recognizer.load({ model, text: "pretty" }), message);
 });
 
-test("a name behind a title begins with a capital", async () => {
+test("phrases are shown without capitals and punctuation", async () => {
   const options = { phrases: ["mister man"], unknownCost: 100, punctuation: PUNCTUATION };
   const by = await Recognizer.load({ model, ...options });
   const { raw, text } = (await recognize(samples, { by })).at(-1);
   await by.close();
   assert.match(raw, /^(MISTER MAN ?)+$/);
-  assert.match(text, /^(Mr\. Man[,.?]? ?)+$/);
+  assert.match(text, /^(Mr\. man ?)+$/);
 });
 
 test("every option of the core is one of the recognizer, under its name in JavaScript", async () => {
