@@ -27,6 +27,7 @@ NUMBER = re.compile(r"(\d[\d.]*)<!--([^ >]+)-->")
 EVALUATE = "asr evaluate asr/models/tiny.int8.onnx --lm bundled"
 COMMANDS = {
     **{f"live_{name}": f"python benchmarks/live_wer.py data/{name}.jsonl.gz --json > OUT" for name in SETS},
+    "joint_dev": "python benchmarks/live_wer.py data/dev.jsonl.gz --lm none --search joint --json > OUT",
     "latency_sample": "python benchmarks/latency.py --json > OUT",
     "latency_dev": "python benchmarks/latency.py --file data/dev.wav --seconds 300 --json > OUT",
     "evaluate_dev": f"{EVALUATE} --data data/dev.jsonl.gz --search greedy,rescore,beam+lm --json OUT "
@@ -70,6 +71,8 @@ def word_errors() -> Iterator[tuple[str, str]]:
         yield name, percent(finals["final_wer"])
         yield f"{name}.one_pass", percent(one_pass["final_wer"])
         yield f"{name}.partial", percent(finals["partial_wer"])
+    for row, place in zip(measured("joint_dev"), ("dev.joint.one_pass", "dev.joint"), strict=True):
+        yield place, percent(row["final_wer"])
     rates = {}
     for row in (*measured("evaluate_dev")["results"], *measured("evaluate_accents")["results"]):
         place = f"{row['data']}.{row['search']}.{row['chunk_ms'] or 'full'}"
