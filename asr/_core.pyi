@@ -314,6 +314,8 @@ class CtcPrefixBeamSearch:
 
 def align_tokens(log_probs: npt.NDArray[np.float32], tokens: Sequence[int]) -> Hypothesis: ...
 
+JOINT_BEAM_SIZE: int
+
 @final
 class JointSearch:
     def __init__(

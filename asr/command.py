@@ -8,7 +8,8 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import NoReturn
 
 
@@ -96,14 +97,14 @@ def ending_signals() -> list[signal.Signals]:
 
 
 @contextlib.contextmanager
-def all_as_ctrl_c() -> Iterator[None]:
-    """In this context, all `ending_signals` raise KeyboardInterrupt, as Ctrl-C does."""
-    former = {number: signal.signal(number, signal.default_int_handler) for number in ending_signals()}
+def on_ending_signals(handler: Callable[[int, FrameType | None], object]) -> Iterator[None]:
+    """In this context, all `ending_signals` call `handler`; signal.default_int_handler raises KeyboardInterrupt."""
+    former = {number: signal.signal(number, handler) for number in ending_signals()}
     try:
         yield
     finally:
-        for number, handler in former.items():
-            signal.signal(number, handler)
+        for number, previous in former.items():
+            signal.signal(number, previous)
 
 
 @contextlib.contextmanager

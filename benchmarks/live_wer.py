@@ -53,10 +53,10 @@ def main() -> None:
 
     cuts = utterances(args)
     references = [cut.supervisions[0].text for cut in cuts]
+    lm = None if args.lm == "none" else args.lm
     rows: list[dict[str, Any]] = []
     for chunk_ms in map(int, args.chunk_ms.split(",")):
         for second_pass in (False, True):
-            lm = None if args.lm == "none" else args.lm
             recognizer = Recognizer(args.model, chunk_ms=chunk_ms, second_pass=second_pass, search=args.search, lm=lm)
             found = [
                 utterance(recognizer, cut.load_audio()[0])

@@ -10,14 +10,13 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from asr._core import Hypothesis, JointSearch
+from asr._core import JOINT_BEAM_SIZE, OPTIONS, Hypothesis, JointSearch
 
 FloatArray = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
 
-JOINT_CTC_WEIGHT = 0.3
+JOINT_CTC_WEIGHT: float = OPTIONS["joint_ctc_weight"].default
 """Weight of CTC relative to the decoder; tuned for the bundled models on 60 utterances of `dev`."""
-JOINT_BEAM_SIZE = 8
 
 
 class StepDecoder(Protocol):

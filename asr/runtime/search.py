@@ -34,11 +34,11 @@ MAX_LIST = 1 << 20
 """Maximum characters of a list of hotwords or phrases: about 50 000 phrases, whose search takes seconds to build."""
 SEARCHES = ("greedy", "beam", "rescore")
 DECODER_SEARCHES = ("attention", "joint")
+"""Searches over whole utterances with decoder steps; joint: together with CTC."""
 WITHOUT_LM = ("greedy", "joint")
 """Searches of a recognizer that take no language model and no hotwords."""
 WITH_DECODER = ("rescore", "joint")
 """Searches of a recognizer whose finals come from the attention decoder."""
-"""Searches over whole utterances with decoder steps; joint: together with CTC."""
 
 Score = Callable[[list[list[int]]], npt.NDArray[np.float32]]
 """Decoder scores (N,) of N token sequences for the current utterance."""

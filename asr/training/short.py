@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from asr.command import all_as_ctrl_c
+from asr.command import on_ending_signals
 
 PLAIN_EVERY = 100
 """Steps between two progress lines, without a terminal."""
@@ -67,7 +68,7 @@ class TrainBar:
         self._opened = ExitStack()
 
     def __enter__(self) -> TrainBar:
-        self._opened.enter_context(all_as_ctrl_c())
+        self._opened.enter_context(on_ending_signals(signal.default_int_handler))
         self._opened.enter_context(self._bar)
         return self
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import signal
 import time
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -25,7 +24,7 @@ import torch.distributed as dist
 from rich.console import Console
 from torch import Tensor
 
-from asr.command import ending_signals
+from asr.command import on_ending_signals
 from asr.config import Config
 from asr.data.batches import Batch, BatchSampler, Position, SpeechDataset, batches, load_training_cuts
 from asr.data.cuts import evenly_spread, read_all, usable_cuts
@@ -137,20 +136,17 @@ class Trainer:
             f"{parameters / 1e6:.2f} M parameters, {self.tokenizer.vocab_size} {self.tokenizer.kind} units, "
             f"{self.world_size} x {self.device.type}, {precision}, batches per step: {self.batches_per_step}"
         )
-        previous_handlers = {s: signal.signal(s, self._request_stop) for s in ending_signals()}
-        try:
-            with TrainingProgress(
-                self.folder, config.max_steps, self.step, self.console, config.log_every, self.rank == 0
-            ) as progress:
-                while self.step < config.max_steps and not (self._stalled or self._agreed_to_stop()):
-                    self._run_epoch(progress)
-            self.save()
-        except (OSError, SystemExit):
-            self.save()
-            raise
-        finally:
-            for number, handler in previous_handlers.items():
-                signal.signal(number, handler)
+        with on_ending_signals(self._request_stop):
+            try:
+                with TrainingProgress(
+                    self.folder, config.max_steps, self.step, self.console, config.log_every, self.rank == 0
+                ) as progress:
+                    while self.step < config.max_steps and not (self._stalled or self._agreed_to_stop()):
+                        self._run_epoch(progress)
+                self.save()
+            except (OSError, SystemExit):
+                self.save()
+                raise
         if self._stalled:
             self.print(f"no improvement in {config.patience} validations: done; the best weights are in best.pt")
         return not self._stop

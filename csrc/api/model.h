@@ -36,7 +36,6 @@ struct ModelOptions {
 // The state of a stream: one tensor for each state of the model. A value type.
 using Cache = std::vector<Tensor>;
 
-// Immutable and thread-safe.
 // State of the decoder between the steps of an utterance.
 struct DecoderCache {
   std::int64_t num_hypotheses = 1;    // N
@@ -45,6 +44,7 @@ struct DecoderCache {
   Tensor memory_keys, memory_values;  // (1, layers, T, dim), of the encoder's output
 };
 
+// Immutable and thread-safe.
 class Model {
  public:
   // onnx: the bytes of the file `name`, needed only during the call. Throws DamagedFileError, OnnxRuntimeError, and

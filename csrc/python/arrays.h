@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string>
 
+#include "encoder_step.h"
+
 namespace asr_stream {
 
 namespace py = pybind11;
@@ -52,6 +54,12 @@ inline py::array require_rows(const py::object& object, const char* what) {
   const py::array array = require_array(object, 2, what);
   if (!py::isinstance<py::array_t<float>>(array)) throw_dtype_error(array, what, "float32");
   return array;
+}
+
+// `require_rows` as a view, for as long as the caller keeps `object` alive.
+inline Rows rows_of(const py::object& object, const char* what) {
+  const py::array array = require_rows(object, what);
+  return Rows{static_cast<const float*>(array.data()), array.shape(0), array.shape(1)};
 }
 
 // Calls `use(const float*, size_t)` or `use(const int16_t*, size_t)`. `object` keeps the memory alive.

@@ -211,22 +211,22 @@ void bind_ctc(py::module_& m) {
   m.def(
       "align_tokens",
       [](const py::object& log_probs, const std::vector<std::int32_t>& tokens) {
-        const py::array array = require_rows(log_probs, "log_probs");
-        return align_tokens(static_cast<const float*>(array.data()), array.shape(0), array.shape(1), tokens);
+        const Rows rows = rows_of(log_probs, "log_probs");
+        return align_tokens(rows.data, rows.num_frames, rows.num_columns, tokens);
       },
       "log_probs"_a, "tokens"_a);
 
   constexpr JointSearchOptions defaults;
+  m.attr("JOINT_BEAM_SIZE") = defaults.beam_size;
   using Joint = Exclusive<JointSearch>;
   py::class_<Joint>(m, "JointSearch")
       .def(py::init([](const py::object& log_probs, double ctc_weight, std::size_t beam_size) {
-             const py::array array = require_rows(log_probs, "log_probs");
-             const auto* data = static_cast<const float*>(array.data());
-             LogProbChecker().check(data, array.shape(0), array.shape(1));
+             const Rows rows = rows_of(log_probs, "log_probs");
+             LogProbChecker().check(rows.data, rows.num_frames, rows.num_columns);
              const JointSearchOptions options{ctc_weight, beam_size};
-             auto joint = std::make_unique<Joint>("JointSearch", array.shape(1), options);
+             auto joint = std::make_unique<Joint>("JointSearch", rows.num_columns, options);
              (*joint)([&](JointSearch& search) {
-               for (py::ssize_t i = 0; i < array.shape(0); ++i) search.append(data + i * array.shape(1));
+               for (std::int64_t i = 0; i < rows.num_frames; ++i) search.append(rows.data + i * rows.num_columns);
              });
              return joint;
            }),
@@ -235,8 +235,7 @@ void bind_ctc(py::module_& m) {
       .def(
           "answer",
           [](Joint& self, const py::object& log_probs) {
-            const py::array array = require_rows(log_probs, "log_probs");
-            const Rows rows{static_cast<const float*>(array.data()), array.shape(0), array.shape(1)};
+            const Rows rows = rows_of(log_probs, "log_probs");
             self([&](JointSearch& search) { search.answer(rows); });
           },
           "log_probs"_a)

@@ -74,12 +74,8 @@ void punctuated(ExclusiveStream& self, const py::object& mark_probs, const py::o
 
 void stepped(ExclusiveStream& self, const py::object& log_probs, const py::object& encoder_out,
              const py::object& phone_log_probs) {
-  const auto rows = [](const py::object& object, const char* what) {
-    const py::array array = require_rows(object, what);  // kept alive by the caller
-    return Rows{static_cast<const float*>(array.data()), array.shape(0), array.shape(1)};
-  };
-  const Rows tokens = rows(log_probs, "log_probs"), vectors = rows(encoder_out, "encoder_out");
-  const Rows phones = phone_log_probs.is_none() ? Rows{} : rows(phone_log_probs, "phone_log_probs");
+  const Rows tokens = rows_of(log_probs, "log_probs"), vectors = rows_of(encoder_out, "encoder_out");
+  const Rows phones = phone_log_probs.is_none() ? Rows{} : rows_of(phone_log_probs, "phone_log_probs");
   self([&](Stream& stream) { stream.stepped(tokens, vectors, phones); });
 }
 
@@ -168,8 +164,7 @@ void bind_segment(py::module_& m) {
       .def(
           "decoded",
           [](ExclusiveStream& self, const py::object& log_probs) {
-            const py::array array = require_rows(log_probs, "log_probs");
-            const Rows rows{static_cast<const float*>(array.data()), array.shape(0), array.shape(1)};
+            const Rows rows = rows_of(log_probs, "log_probs");
             self([&](Stream& stream) { stream.decoded(rows); });
           },
           "log_probs"_a)

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "contract.h"
-#include "options.h"
 #include "search/alignment.h"
 
 namespace asr_stream {

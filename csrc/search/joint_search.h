@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "encoder_step.h"
+#include "options.h"
 #include "search/ctc_search.h"
 
 namespace asr_stream {
@@ -28,7 +29,8 @@ struct DecoderStep {
 };
 
 struct JointSearchOptions {
-  double ctc_weight = 0.3;  // relative to the decoder, in [0, 1]. With 0, scores are means per token including the end
+  // Relative to the decoder, in [0, 1]. With 0, scores are means per token including the end.
+  double ctc_weight = option("joint_ctc_weight").default_value;
   std::size_t beam_size = 8;
 };
 
@@ -50,7 +52,6 @@ class JointSearch {
   // is the score, their frames are those of the best alignment, counted from `first_frame`.
   std::vector<Hypothesis> hypotheses(std::size_t num_best, std::int64_t first_frame = 0) const;
 
-  std::int64_t num_frames() const noexcept { return num_frames_; }
   std::int64_t num_bytes() const noexcept {
     return static_cast<std::int64_t>(log_probs_.size() * sizeof(float) + probs_.size() * sizeof(double));
   }
