@@ -115,12 +115,12 @@ def test_ending_signals_save_the_last_step(
         return clip(*args, **options)
 
     monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", interrupted)
-    output = tmp_path / "lm.pt"
+    output, handler = tmp_path / "lm.pt", signal.getsignal(signal.SIGTERM)
     command = ["neural-lm", str(text_file), "-o", str(output), "--pieces", "40", "--layers", "1", "--rows", "1"]
     assert main([*command, "--steps", "9"]) == 130
     assert f"{output} is saved, continue with --resume" in capsys.readouterr().err
     assert NeuralLmCheckpoint.load(output).step == 2
-    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    assert signal.getsignal(signal.SIGTERM) == handler
 
 
 @pytest.mark.parametrize("steps", [2, 3])

