@@ -19,6 +19,7 @@ from asr import cli
 from asr.config import Config
 from asr.streaming.server import cli as server
 from asr.streaming.terminal import arguments
+from asr.streaming.terminal import cli as terminal
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -110,6 +111,19 @@ def settings(kind: type = Config) -> set[str]:
     for name, hint in get_type_hints(kind).items():
         found |= {f"{name}.{each.name}" for each in fields(hint)} if is_dataclass(hint) else set()
     return found
+
+
+@pytest.mark.parametrize(
+    "command", ["asr-stream", "asr-stream serve", "asr-stream toggle", *map("asr {}".format, cli.COMMANDS)]
+)
+def test_help_fits_80_columns(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    program, *words = command.split()
+    with pytest.raises(SystemExit):
+        {"asr": cli, "asr-stream": terminal}[program].main([*words, "--help"])
+    assert [line for line in capsys.readouterr().out.splitlines() if len(line) > 80] == []
 
 
 @pages

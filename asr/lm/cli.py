@@ -41,8 +41,8 @@ NUM_SHOWN = 10
 """Maximum new words whose pronunciations are printed."""
 DESCRIPTION = """\
 Language models for the search. To teach the recognizer your own sentences and
-words, use adapt: it mixes them with the bundled language model. A model of a few
-sentences alone knows no other words.
+words, use adapt: it mixes them with the bundled language model. A model of a
+few sentences alone knows no other words.
 """
 EXAMPLES = """\
 examples:

@@ -13,7 +13,7 @@ recipes: {recipes}
 
 examples:
   asr train tiny data.train=data/train.jsonl.gz data.valid=data/dev.jsonl.gz
-  asr train tiny ... --resume                               continues after Ctrl-C
+  asr train tiny ... --resume                   continues after Ctrl-C
   asr train librispeech-100h --dry-run --on h100
   torchrun --nproc_per_node=4 -m asr.cli train librispeech-960h
 """

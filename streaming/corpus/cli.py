@@ -34,9 +34,12 @@ examples:
   asr transcribe podcasts/ --out texts
   asr transcribe recordings.tsv talks/ --out texts --srt
   asr transcribe data/dev.jsonl.gz --out texts --model model.onnx --lm bundled
-  asr transcribe corpus/ --out texts --shard $SLURM_ARRAY_TASK_ID/16      in a job array, 1 to 16
-  asr transcribe corpus/ --out /shared/texts --ray auto                   on a Ray cluster
-  asr prepare manifest texts/manifest.jsonl --out data                    to train on the transcripts
+  asr transcribe corpus/ --out texts --shard $SLURM_ARRAY_TASK_ID/16
+                                           in a job array, 1 to 16
+  asr transcribe corpus/ --out /shared/texts --ray auto
+                                           on a Ray cluster
+  asr prepare manifest texts/manifest.jsonl --out data
+                                           to train on the transcripts
 
 exit status: 0 all done, 1 some failed, 130 after Ctrl-C
 """

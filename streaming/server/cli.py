@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 EPILOG = """\
 examples:
-  asr-stream serve                               only for this machine, port 8000
+  asr-stream serve                               for this machine, port 8000
   asr-stream serve --chunk-ms 320 --port 9000    lower latency
   asr-stream serve --hotwords names.txt          names and terms to expect
   asr-stream serve --wyoming-port 10300 --wyoming-host 0.0.0.0

@@ -19,31 +19,37 @@ USAGE = """asr-stream [options] [FILE ...]
        asr-stream toggle"""
 EPILOG = """\
 examples:
-  asr-stream                               captions from the default microphone; Ctrl-C ends
+  asr-stream                               the microphone; Ctrl-C ends
   asr-stream --list-devices                lists the microphones
-  asr-stream --device 3 --chunk-ms 320     another microphone, lower latency, slightly less accurate
-  asr-stream --output notes.txt --append   captions from the microphone, also written to a file
-  asr-stream --system-audio                what the computer plays: a meeting, a film
+  asr-stream --device 3 --chunk-ms 320     another microphone, lower latency
+  asr-stream --output notes.txt --append   captions, also written to a file
+  asr-stream --system-audio                what the computer plays
   asr-stream --system-audio --microphone --output meeting.srt
                                            both, each cue labeled: me, others
-  asr-stream --type                        dictation: words go into the focused window; asr-stream toggle pauses it
-  asr-stream talk.mp3 notes.m4a            files, on all cores; M4A, MP4 and WebM need ffmpeg
+  asr-stream --type                        dictation into the focused window
+  asr-stream toggle                        pauses dictation, or goes on
+  asr-stream talk.mp3 notes.m4a            files, on all cores
   asr-stream talk.flac --output talk.srt   subtitles
   asr-stream *.mp3 --format json --output texts/
-                                           a file each, texts/NAME.jsonl: one event per line, for programs
+                                           events for programs, in a file each
   ffmpeg -v error -nostdin -i https://... -f wav - | asr-stream -
                                            audio that another program downloads
   arecord -q -f S16_LE -r 16000 -t raw | asr-stream - --raw-rate 16000
                                            live audio of another program
   asr-stream --sample                      the bundled recording
-  asr-stream serve                         a server for other programs and browsers; serve --help
-  asr-stream toggle                        switches dictation on and off, for a keyboard shortcut; toggle --help
+  asr-stream serve                         a server for programs and browsers
+
+M4A, MP4 and WebM need ffmpeg. See also asr-stream serve --help and
+asr-stream toggle --help.
 
 exit status:
-  0     success; also after Ctrl-C with a microphone, or if the output pipe was closed
-  1     a model, a file or the microphone cannot be used (other files are still read), or the output cannot be written
+  0     success; also after Ctrl-C with a microphone, or if the output pipe was
+        closed
+  1     a model, a file or the microphone cannot be used (other files are still
+        read), or the output cannot be written
   2     the command line is wrong
-  130   Ctrl-C while reading a file (143 after SIGTERM); the text so far is printed
+  130   Ctrl-C while reading a file (143 after SIGTERM); the text so far is
+        printed
 """
 
 

@@ -27,9 +27,12 @@ COMMANDS = ("toggle", "on", "off")
 
 EPILOG = """\
 examples:
-  asr-stream --type --paused &             starts dictation with the microphone closed
-  asr-stream toggle                        opens or closes the microphone; bind it to a key of the desktop
-  asr-stream toggle on                     for a push-to-talk key: on when pressed, off when released
+  asr-stream --type --paused &   starts dictation with the microphone closed
+  asr-stream toggle              opens or closes the microphone
+  asr-stream toggle on           opens it
+
+Bind these commands to keys of the desktop. A push-to-talk key runs "toggle on"
+when it is pressed and "toggle off" when it is released.
 """
 
 
@@ -130,7 +133,7 @@ def main(argv: Sequence[str]) -> int:
     """`asr-stream toggle`; returns its exit status."""
     parser = Parser(
         prog="asr-stream toggle",
-        description="Switches the microphone of the running asr-stream --type on or off, and prints the new state.",
+        description="Switches the microphone of the running asr-stream --type on or off, and\nprints the new state.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

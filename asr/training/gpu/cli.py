@@ -29,8 +29,10 @@ CPU, slowly.
 """
 EXAMPLES = """\
 examples:
-  asr train-gpu train.tsv --minutes 10 --noise sounds --valid dev.tsv -o new.safetensors
-  asr train-gpu train.tsv more.tsv*0.7 --minutes 60 --lexicon lexicon.txt -o new.safetensors
+  asr train-gpu train.tsv --minutes 10 -o new.safetensors --noise sounds \\
+    --valid dev.tsv
+  asr train-gpu train.tsv more.tsv*0.7 --minutes 60 -o new.safetensors \\
+    --lexicon lexicon.txt
 """
 NUM_NAMED = 3
 """Maximum number of recordings named per reason for leaving some out."""
