@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "search/spelling.h"
+
 namespace asr_stream {
 
 namespace {
@@ -151,6 +153,9 @@ class ProtoReader {
 std::map<std::string, std::string> read_onnx_properties(std::string_view onnx) {
   ProtoReader reader(onnx);
   reader.read();
+  for (const auto& [key, value] : reader.properties) {
+    if (!is_utf8(key) || !is_utf8(value)) throw std::invalid_argument("a property is not UTF-8");
+  }
   return std::move(reader.properties);
 }
 

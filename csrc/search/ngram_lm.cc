@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <numeric>
 #include <stdexcept>
 #include <string>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
+
+#include "search/spelling.h"
 
 namespace asr_stream {
 
@@ -133,6 +134,7 @@ void NgramLm::read_words(Reader& reader) {
     const std::size_t end = text_.find('\n', start);
     const std::string_view word(text_.data() + start, end - start);
     if (word.empty() || (start > 0 && before >= word)) throw_damaged("its words are not in order");
+    if (!is_utf8(word)) throw_damaged("a word is not UTF-8");
     if (word_starts_.size() > num_words) break;
     before = word;
     start = end + 1;
@@ -197,12 +199,14 @@ void NgramLm::read_pronunciations(Reader& reader) {
   for (std::size_t start = 0; start < names.size();) {
     const std::size_t end = std::min(names.find('\n', start), names.size());
     phones_.emplace_back(names.substr(start, end - start));
-    if (phones_.back().empty() || std::count(phones_.begin(), phones_.end(), phones_.back()) != 1) {
+    if (phones_.back().empty() || !is_utf8(phones_.back()) ||
+        std::count(phones_.begin(), phones_.end(), phones_.back()) != 1) {
       throw_damaged("a phone without a name, or two of one");
     }
+    if (phones_.size() > kMaxPhones) throw_damaged("more than " + std::to_string(kMaxPhones) + " phones");
     start = end + 1;
   }
-  if (phones_.empty() || phones_.size() > kMaxPhones) throw_damaged(std::to_string(phones_.size()) + " phones");
+  if (phones_.empty()) throw_damaged("no phones");
 
   pronunciations_.reserve(num_words());
   const auto copy = [&](std::size_t size) {

@@ -15,15 +15,18 @@ constexpr int kNumPronunciations = 3;  // per word from the G2P model
 
 void Pronouncer::open_g2p() {
   if (g2p_ || lm_.g2p().empty()) return;
-  g2p_ = std::make_unique<const G2p>(lm_.g2p().data(), lm_.g2p().size());
-  for (const std::string& phone : g2p_->phones()) {
+  auto g2p = std::make_unique<const G2p>(lm_.g2p().data(), lm_.g2p().size());
+  std::string bytes;
+  for (const std::string& phone : g2p->phones()) {
     const auto found = std::find(lm_.phones().begin(), lm_.phones().end(), phone);
     if (found == lm_.phones().end()) {
       throw std::invalid_argument("the language model pronounces words with the phone '" + phone +
                                   "', which it does not name; write it again with `asr lm`");
     }
-    phone_bytes_.push_back(static_cast<char>(NgramLm::kFirstPhone + (found - lm_.phones().begin())));
+    bytes.push_back(static_cast<char>(NgramLm::kFirstPhone + (found - lm_.phones().begin())));
   }
+  phone_bytes_ = std::move(bytes);
+  g2p_ = std::move(g2p);  // last: after an error, the caller continues with the next word
 }
 
 std::vector<std::string> Pronouncer::pronounce(const std::string& word, const char* what) {

@@ -1,7 +1,6 @@
 // Pronounces words: known words with a language model's pronunciations, others with its G2P model.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,7 +24,7 @@ class Pronouncer {
 
   const NgramLm& lm_;
   std::unique_ptr<const G2p> g2p_;
-  std::vector<char> phone_bytes_;  // byte of each phone of g2p_
+  std::string phone_bytes_;  // byte of each phone of g2p_
 };
 
 }  // namespace asr_stream

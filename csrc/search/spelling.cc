@@ -1,6 +1,7 @@
 #include "search/spelling.h"
 
 #include <algorithm>
+#include <array>
 #include <stdexcept>
 #include <utility>
 
@@ -135,6 +136,24 @@ std::vector<std::string_view> list_lines(std::string_view text) {
     lines.push_back(line.substr(first, line.find_last_not_of(kWhiteSpace) - first + 1));
   }
   return lines;
+}
+
+bool is_utf8(std::string_view text) {
+  constexpr std::array<std::uint32_t, 5> kLowest{0, 1, 0x80, 0x800, 0x10000};  // by number of bytes
+  for (std::size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[i]);
+    const std::size_t size =
+        lead < 0x80 ? 1 : lead < 0xc0 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf8 ? 4 : 0;
+    if (size == 0 || size > text.size() - i) return false;
+    std::uint32_t code = size == 1 ? lead : lead & (0x7fu >> size);
+    for (std::size_t k = i + 1; k < i + size; ++k) {
+      if (begins_letter(text[k])) return false;
+      code = code << 6 | (static_cast<unsigned char>(text[k]) & 0x3fu);
+    }
+    if (code < kLowest[size] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff)) return false;
+    i += size;
+  }
+  return true;
 }
 
 std::size_t num_letters(std::string_view text) {

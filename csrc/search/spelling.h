@@ -55,6 +55,9 @@ inline std::string joined(const std::vector<std::string>& words, std::size_t fir
 // Whether a letter of a UTF-8 text begins with this byte.
 inline bool begins_letter(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
 
+// Whether a text is valid UTF-8 (RFC 3629) without NUL, which would end a C string.
+bool is_utf8(std::string_view text);
+
 // The longest beginning of a UTF-8 text that has at most `size` bytes and ends with a whole character.
 inline std::string_view beginning(std::string_view text, std::size_t size) {
   size = std::min(size, text.size());

@@ -154,6 +154,22 @@ def test_any_damaged_byte_is_refused_or_harmless() -> None:
         assert fewest < refused < len(damages)
 
 
+VALID_UTF8 = [b"TTT\xc3\x89", b"\xe0\xa0\x80TT", b"\xed\x9f\xbfTT", b"\xf0\x90\x80\x80T", b"\xf4\x8f\xbf\xbfT"]
+INVALID_UTF8 = [
+    *(b"\x80TTTT", b"\xc3TTTT", b"TTTT\xc3", b"TTT\0T", b"\xff\x80\x80\x80\x80", b"\xf8\x88\x80\x80\x80"),
+    *(b"\xc1\x81TTT", b"\xe0\x9f\xbfTT", b"\xf0\x8f\xbf\xbfT", b"\xed\xa0\x80TT", b"\xf4\x90\x80\x80T"),
+]
+
+
+def test_only_utf8_words_are_accepted() -> None:
+    data = pack(*read_arpa(iter(arpa_text(random_arpa(3)).splitlines())))
+    for word in VALID_UTF8:
+        assert word.decode() in NgramLm(np.frombuffer(data.replace("ÉTÉ".encode(), word), np.uint8))
+    for word in INVALID_UTF8:
+        with pytest.raises(ValueError, match="a word is not UTF-8"):
+            NgramLm(np.frombuffer(data.replace("ÉTÉ".encode(), word), np.uint8))
+
+
 # ---- training ----
 
 

@@ -313,6 +313,13 @@ def test_a_hotword_that_cannot_be_pronounced_is_named(lm: NgramLm, pronouncer: b
         LmFusion(lm, LETTERS, hotwords=spelled, phones=PHONES)
 
 
+def test_phones_of_another_pronouncing_model_are_refused() -> None:
+    """For each hotword: later ones of a list are read after the first has failed."""
+    odd = train(Lexicon({"C": (("ZZ",),), "K": (("ZZ",),)}), G2pOptions(order=2, fewest=1))
+    with pytest.raises(ValueError, match="with the phone 'ZZ', which it does not name"):
+        new_hotwords(["c", "k"], LETTERS, lm=model(g2p=odd), phones=PHONES)
+
+
 # ---- the file ----
 
 
@@ -372,6 +379,22 @@ def test_damage_to_pronunciations_is_refused_or_harmless() -> None:
         search.advance(random_log_probs(rng, 4))
         assert len(search.hypotheses(finished=True)[0].words) <= 4
     assert 1000 < refused < 3000
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ("AA\nB\xff", "a phone without a name"),
+        ("\n".join(map(str, range(200_000))), "more than 128 phones"),
+        ("", "no phones"),
+    ],
+)
+def test_damaged_phone_names_are_refused(names: str, message: str) -> None:
+    data = names.encode("latin-1")
+    version = int.from_bytes(PACKED[8:12], "little") + 1
+    packed = PACKED[:8] + version.to_bytes(4, "little") + PACKED[12:] + len(data).to_bytes(4, "little") + data
+    with pytest.raises(ValueError, match=message):
+        opened(packed)
 
 
 # ---- defaults ----
