@@ -123,8 +123,7 @@ void bind_fbank(py::module_& m) {
       .def_property_readonly("sample_rate", exclusive(&Fbank::sample_rate))
       .def_property_readonly("num_samples", exclusive(&Fbank::num_samples))
       .def_property_readonly("num_frames_ready", exclusive(&Fbank::num_frames_ready))
-      .def_property_readonly("first_frame", exclusive(&Fbank::first_frame))
-      .def_property_readonly("num_nonfinite_samples", exclusive(&Fbank::num_nonfinite_samples));
+      .def_property_readonly("first_frame", exclusive(&Fbank::first_frame));
 }
 
 template <typename Search>
@@ -141,8 +140,7 @@ void bind_search_methods(py::class_<Exclusive<Search>>& cls) {
          "log_probs"_a)
       .def("hypotheses", exclusive(&Search::hypotheses), "num_best"_a = 1, "finished"_a = false)
       .def("reset", [](Self& self) { self([](Search& search) { search.reset(); }); })
-      .def_property_readonly("num_frames", exclusive(&Search::num_frames))
-      .def_property_readonly("num_trailing_blanks", exclusive(&Search::num_trailing_blanks));
+      .def_property_readonly("num_frames", exclusive(&Search::num_frames));
 }
 
 void bind_ctc(py::module_& m) {
@@ -212,6 +210,7 @@ void bind_ctc(py::module_& m) {
       "align_tokens",
       [](const py::object& log_probs, const std::vector<std::int32_t>& tokens) {
         const Rows rows = rows_of(log_probs, "log_probs");
+        LogProbChecker().check(rows.data, rows.num_frames, rows.num_columns);
         return align_tokens(rows.data, rows.num_frames, rows.num_columns, tokens);
       },
       "log_probs"_a, "tokens"_a);
@@ -239,9 +238,7 @@ void bind_ctc(py::module_& m) {
             self([&](JointSearch& search) { search.answer(rows); });
           },
           "log_probs"_a)
-      .def("hypotheses", [](Joint& self, std::size_t num_best) {
-        return self([&](JointSearch& search) { return search.hypotheses(num_best); });
-      }, "num_best"_a);
+      .def("hypotheses", exclusive(&JointSearch::hypotheses), "num_best"_a, "first_frame"_a = 0);
 }
 
 void bind_spelling(py::module_& m) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -31,7 +30,6 @@ Hypothesis align_tokens(const float* log_probs, std::int64_t num_frames, std::in
   const auto emitted = [&](std::int64_t frame, std::size_t state) -> double {
     return log_probs[frame * vocab_size + (state % 2 ? tokens[state / 2] : kBlankId)];
   };
-  constexpr double kNever = -std::numeric_limits<double>::infinity();
   std::vector<double> best(num_states, kNever);
   best[0] = emitted(0, 0);
   best[1] = emitted(0, 1);
@@ -48,6 +46,7 @@ Hypothesis align_tokens(const float* log_probs, std::int64_t num_frames, std::in
     }
   }
   std::size_t state = best[num_states - 1] > best[num_states - 2] ? num_states - 1 : num_states - 2;
+  if (best[state] == kNever) throw std::invalid_argument("these tokens have a probability of 0");
   Hypothesis result;
   result.tokens = tokens;
   result.log_prob = best[state];

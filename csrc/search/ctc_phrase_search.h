@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <vector>
 
@@ -46,7 +45,6 @@ class CtcPhraseSearch {
   std::size_t num_states() const noexcept { return states_.size(); }
 
  private:
-  static constexpr double kNever = -std::numeric_limits<double>::infinity();
   // States outside the trie.
   static constexpr std::int32_t kStart = -1;
   static constexpr std::int32_t kUnknown = -2;

@@ -28,7 +28,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -87,7 +86,6 @@ class CtcPrefixBeamSearch {
   std::size_t num_histories() const noexcept { return histories_.num_nodes(); }
 
  private:
-  static constexpr double kNever = -std::numeric_limits<double>::infinity();
 
   // The best alignment of a prefix. `history` has the spans of all its tokens except the last.
   struct Alignment {

@@ -7,10 +7,13 @@
 
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
 namespace asr_stream {
+
+inline constexpr double kNever = -std::numeric_limits<double>::infinity();  // the log-probability of the impossible
 
 // Token i occupies frames [start_frames[i], end_frames[i]) of the best alignment. Its confidence, in (0, 1], is the
 // geometric mean of its posteriors over these frames.

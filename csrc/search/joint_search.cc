@@ -24,6 +24,9 @@ JointSearch::JointSearch(std::int64_t vocab_size, const JointSearchOptions& opti
     : options_(options), vocab_size_(vocab_size) {
   check_option("joint_ctc_weight", options.ctc_weight);
   check_option("beam_size", static_cast<double>(options.beam_size));
+  if (vocab_size <= kSosEosId) {
+    throw std::invalid_argument("a joint search needs at least 3 tokens, got " + std::to_string(vocab_size));
+  }
 }
 
 void JointSearch::append(const float* log_probs) {
@@ -117,13 +120,14 @@ void JointSearch::answer(const Rows& log_probs) {
 // Whether a longer sentence can still win. best: the score of the best hypothesis of `length` + 1 tokens.
 bool JointSearch::can_improve(double best, std::size_t length) const {
   if (finished_.empty()) return true;
-  // More tokens only lower a score. Without CTC they may raise the mean, so the best case is a certain end.
+  // With CTC, more tokens only lower a score. Without it, they may raise the mean, but hardly ever beyond that of a
+  // certain end.
   const double highest = options_.ctc_weight > 0 ? best : best / static_cast<double>(length + 2);
   return finished_.front().score < highest;
 }
 
-// Adds log(exp(log_weights) @ probs) for the tokens from `first` to before `last` to `result`.
-void JointSearch::add_product(const std::vector<double>& log_weights, std::int64_t first, std::int64_t last,
+// Sets `result` to log(exp(log_weights) @ probs), for the tokens from `first` to before `last`.
+void JointSearch::log_product(const std::vector<double>& log_weights, std::int64_t first, std::int64_t last,
                               std::vector<double>& result) const {
   const double top = *std::max_element(log_weights.begin(), log_weights.end());
   std::fill(result.begin() + first, result.begin() + last, 0.0);
@@ -148,11 +152,11 @@ std::vector<double> JointSearch::prefix_scores(const Prefix& prefix) const {
   if (num_frames_ == 0) return result;
   std::vector<double> before(static_cast<std::size_t>(num_frames_));
   for (std::size_t t = 0; t < before.size(); ++t) before[t] = log_add(prefix.in_token[t], prefix.in_blank[t]);
-  add_product(before, 0, vocab_size_, result);
+  log_product(before, 0, vocab_size_, result);
   if (!prefix.tokens.empty()) {  // a repeated token needs a blank in between
     const std::int64_t last = prefix.tokens.back();
     before.assign(prefix.in_blank.begin(), prefix.in_blank.end() - 1);
-    add_product(before, last, last + 1, result);
+    log_product(before, last, last + 1, result);
   }
   return result;
 }

@@ -8,7 +8,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <vector>
 
@@ -37,7 +36,7 @@ struct JointSearchOptions {
 // For one utterance. Not thread-safe.
 class JointSearch {
  public:
-  // Throws std::invalid_argument for options out of range.
+  // Throws std::invalid_argument for options out of range, and fewer than 3 tokens.
   JointSearch(std::int64_t vocab_size, const JointSearchOptions& options);
 
   // Adds a frame of CTC log-probabilities, (vocab_size,). Must not be called after the first `step`.
@@ -57,9 +56,8 @@ class JointSearch {
   }
 
  private:
-  static constexpr double kNever = -std::numeric_limits<double>::infinity();
-  // A hypothesis. The log-probabilities that the first t frames, t = 0 to num_frames, are exactly its tokens: of the
-  // paths that end with its last token, and of those that end with a blank.
+  // A hypothesis. in_token[t] and in_blank[t], t = 0 to num_frames, are the log-probabilities that the first t frames
+  // spell its tokens: the sum over the paths that end in its last token, and over those that end in blank.
   struct Prefix {
     std::vector<std::int32_t> tokens;
     double decoder_score;
@@ -72,7 +70,7 @@ class JointSearch {
 
   void begin();
   std::vector<double> prefix_scores(const Prefix& prefix) const;
-  void add_product(const std::vector<double>& log_weights, std::int64_t first, std::int64_t last,
+  void log_product(const std::vector<double>& log_weights, std::int64_t first, std::int64_t last,
                    std::vector<double>& result) const;
   Prefix extended(const Prefix& prefix, std::int32_t token, double decoder_score) const;
   bool can_improve(double best, std::size_t length) const;

@@ -48,6 +48,16 @@ def test_text_too_long_for_its_utterance_is_refused() -> None:
             align_tokens(path(4, 0, 4), ids)
 
 
+def test_only_possible_texts_are_aligned() -> None:
+    impossible = path(4, 0)
+    impossible[0, [0, 4]] = -np.inf
+    with pytest.raises(ValueError, match="these tokens have a probability of 0"):
+        align_tokens(impossible, [4])
+    assert align_tokens(impossible, [5]).start_frames == [0]
+    with pytest.raises(ValueError, match="no NaN"):
+        align_tokens(np.full((2, 6), np.nan, np.float32), [4])
+
+
 def test_text_is_spelled_in_characters_or_fewest_pieces() -> None:
     assert spell("AB  b", list(TOKENS)) == [4, 5, 3, 5]
     assert spell("ABC A B", list(PIECES)) == [5, 8, 4, 3, 6]

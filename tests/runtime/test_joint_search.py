@@ -114,6 +114,8 @@ def test_an_answer_of_another_size_is_refused() -> None:
         search.answer(np.full((2, VOCAB_SIZE), -1.0, np.float32))
     with pytest.raises(ValueError, match="no NaN"):
         search.answer(np.full((1, VOCAB_SIZE), np.nan, np.float32))
+    with pytest.raises(ValueError, match="at least 3 tokens, got 2"):
+        JointSearch(np.full((1, 2), -1.0, np.float32))
 
 
 @pytest.mark.parametrize("seed", range(4))
