@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iomanip>
 #include <locale>
-#include <new>
 #include <numeric>
 #include <sstream>
 #include <string_view>
@@ -199,19 +198,13 @@ void Stream::check_usable() const {
   if (finished_) throw StreamFinished("this stream is finished; take a new one");
 }
 
-// Runs `action`. If it fails midway, the stream fails, because it is unknown which audio was used.
+// If `action` fails midway, it is unknown which audio was used.
 template <typename Action>
 void Stream::guarded(Action action) {
-  try {
+  attempt([&] {
     action();
     go_on();
-  } catch (const std::bad_alloc&) {
-    fail("out of memory");
-    throw;
-  } catch (const std::exception& error) {
-    fail(error.what());
-    throw StreamFailed("recognition failed: " + failure_);
-  }
+  });
 }
 
 void Stream::begin_segment(std::shared_ptr<const SegmentOptions> options) {

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -82,6 +83,19 @@ class Stream {
   // it.
   void not_punctuated(const std::string& reason);
   void fail(const std::string& reason);
+  // Runs `action`, such as a network. If it throws, the stream fails; throws StreamFailed, or std::bad_alloc.
+  template <typename Action>
+  void attempt(Action action) {
+    try {
+      action();
+    } catch (const std::bad_alloc&) {
+      fail("out of memory");
+      throw;
+    } catch (const std::exception& error) {
+      fail(error.what());
+      throw StreamFailed("recognition failed: " + failure_);
+    }
+  }
 
   // The events since the last call, oldest first. Never throws StreamFailed.
   std::vector<Event> take_events();

@@ -11,7 +11,6 @@
 #include "api/failure.h"
 #include "onnx_file.h"
 #include "search/spelling.h"
-#include "text/language.h"
 
 namespace asr_stream {
 
@@ -31,7 +30,7 @@ void add_derived(std::map<std::string, std::string>& properties, const ModelMeta
   const bool letters = std::all_of(texts.begin(), texts.end(), [](const std::string& text) {
     return std::count_if(text.begin(), text.end(), begins_letter) <= 1;
   });
-  properties.emplace("language", language_of_alphabet(metadata.output_symbols()));
+  properties.emplace("language", metadata.language);
   properties.emplace("chunk_ms", std::to_string(metadata.default_chunk_size * kEncoderFrameMs));
   properties.emplace("left_context_ms", std::to_string(metadata.default_left_context * kEncoderFrameMs));
   properties.emplace("units", letters ? "letters" : "word pieces");
@@ -159,7 +158,6 @@ Model::Step Model::step(const EncoderStep& step, Cache& cache) const {
 }
 
 std::vector<float> Model::score(const DecoderScoring& scoring) const {
-  open_decoder(false);
   const auto count = static_cast<std::int64_t>(scoring.tokens.size());
   std::size_t longest = 1;
   for (const auto& tokens : scoring.tokens) longest = std::max(longest, tokens.size());
@@ -172,18 +170,18 @@ std::vector<float> Model::score(const DecoderScoring& scoring) const {
   const Tensor tokens = Tensor::view(runtime_, padded, {count, static_cast<std::int64_t>(longest)});
   const Tensor token_lengths = Tensor::view(runtime_, lengths, {count});
   const Tensor encoder_out = Tensor::view(runtime_, scoring.encoder_out, {1, scoring.num_frames, metadata_.dim});
-  const std::vector<Tensor> outputs = decoder_->run({&tokens, &token_lengths, &encoder_out});
+  const std::vector<Tensor> outputs =
+      decoder_->run({&tokens, &token_lengths, &encoder_out}, std::size(kDecoderOutputs));
   const float* scores = outputs[0].floats({count}, kDecoderOutputs[0]);
   return std::vector<float>(scores, scores + count);
 }
 
 Model::Decoded Model::decode(const DecoderStep& step, DecoderCache& cache) const {
-  open_decoder(true);
   const auto count = static_cast<std::int64_t>(step.tokens.size());
   const std::int64_t layers = metadata_.num_decoder_layers, dim = metadata_.dim;
   if (step.begins()) {
     cache = DecoderCache();
-    for (Tensor* none : {&cache.keys, &cache.values, &cache.memory_keys, &cache.memory_values}) {
+    for (Tensor* none : {&cache.memory_keys, &cache.memory_values}) {
       *none = Tensor::zeros(runtime_, ort::kFloat, {1, layers, 0, dim});
     }
   }
@@ -207,8 +205,8 @@ Model::Decoded Model::decode(const DecoderStep& step, DecoderCache& cache) const
   const Tensor previous = Tensor::view(runtime_, step.tokens, {count});
   const Tensor past_keys = select(cache.keys, keys), past_values = select(cache.values, values);
   Decoded result;
-  result.outputs = step_decoder_->run({&tokens, &lengths, &encoder_out, &previous, &past_keys, &past_values,
-                                       &cache.memory_keys, &cache.memory_values});
+  result.outputs = decoder_->run({&tokens, &lengths, &encoder_out, &previous, &past_keys, &past_values,
+                                  &cache.memory_keys, &cache.memory_values});
   const std::int64_t vocab_size = metadata_.vocab_size();
   result.log_probs = {result.outputs[1].floats({count, 1, vocab_size}, kDecoderStepOutputs[0]), count, vocab_size};
   cache = {count,
@@ -221,22 +219,22 @@ Model::Decoded Model::decode(const DecoderStep& step, DecoderCache& cache) const
 }
 
 void Model::open_decoder(bool by_steps) const {
-  const std::lock_guard<std::mutex> lock(decoder_mutex_);
-  std::unique_ptr<const Session>& decoder = by_steps ? step_decoder_ : decoder_;
-  if (decoder) return;
-  if (metadata_.decoder_onnx.empty() || (by_steps && metadata_.num_decoder_layers == 0)) {
+  const bool has_steps = metadata_.num_decoder_layers > 0;
+  if (metadata_.decoder_onnx.empty() || (by_steps && !has_steps)) {
     throw std::invalid_argument(std::string("the model has no decoder to ") +
                                 (by_steps ? "search" : "rescore") + " with: use search beam, or export it again");
   }
+  const std::lock_guard<std::mutex> lock(decoder_mutex_);
+  if (decoder_) return;
   const std::string name = "the decoder in " + name_;
   properties_of(metadata_.decoder_onnx, name);  // it is a file, too
   std::vector<std::string> outputs = names_of(kDecoderOutputs), with_defaults;
-  if (by_steps) {
+  if (has_steps) {
     outputs.insert(outputs.end(), std::begin(kDecoderStepOutputs), std::end(kDecoderStepOutputs));
     with_defaults = names_of(kDecoderPast);
   }
-  decoder = std::make_unique<const Session>(runtime_, metadata_.decoder_onnx, name, options_.num_threads,
-                                            names_of(kDecoderInputs), std::move(outputs), with_defaults);
+  decoder_ = std::make_unique<const Session>(runtime_, metadata_.decoder_onnx, name, options_.num_threads,
+                                             names_of(kDecoderInputs), std::move(outputs), with_defaults);
 }
 
 void Model::log(bool is_error, const std::string& text) const {

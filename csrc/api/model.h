@@ -1,4 +1,4 @@
-// An open model file: the step function, the decoder's scores, and the language models next to it.
+// An open model file: the step function, the decoder's scores and steps, and the language models next to it.
 //
 // The counterpart of asr/runtime/onnx_model.py. It holds only weights; a stream passes in its cache.
 #pragma once
@@ -71,7 +71,8 @@ class Model {
   };
   Decoded decode(const DecoderStep& step, DecoderCache& cache) const;
 
-  // Opens the decoder for `score` or, by_steps, for `decode`. Throws std::invalid_argument if the model has none.
+  // Opens the decoder, before the first `score` or, by_steps, `decode`. Throws std::invalid_argument if the model has
+  // none.
   void open_decoder(bool by_steps) const;
 
   const PunctuationModel* punctuation() const noexcept { return punctuation_.get(); }  // may be null
@@ -101,7 +102,7 @@ class Model {
   std::unique_ptr<const PunctuationModel> punctuation_;
   std::unique_ptr<const NeuralLmModel> neural_lm_;
   mutable std::mutex decoder_mutex_;
-  mutable std::unique_ptr<const Session> decoder_, step_decoder_;
+  mutable std::unique_ptr<const Session> decoder_;  // set once
 };
 
 // Reads all bytes of a file. Throws FileError.

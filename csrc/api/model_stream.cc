@@ -1,8 +1,7 @@
 #include "api/model_stream.h"
 
 #include <algorithm>
-#include <new>
-#include <stdexcept>
+#include <exception>
 #include <utility>
 #include <variant>
 
@@ -18,7 +17,7 @@ std::shared_ptr<const SegmentOptions> new_segment_options(const Model& model, co
                                  model.punctuation() ? model.punctuation()->metadata() : nullptr,
                                  model.neural_lm() && use_lm ? model.neural_lm()->metadata() : nullptr,
                                  assets.use_lm ? model.lm() : nullptr);
-  if (segment->uses_decoder()) model.open_decoder(segment->joins());
+  if (segment->uses_decoder()) model.open_decoder(segment->searches_jointly());
   return segment;
 }
 
@@ -84,20 +83,6 @@ std::optional<Event> ModelStream::next_event() {
   return event;
 }
 
-// Runs a network. If this fails, the stream fails.
-template <typename Action>
-void ModelStream::run(Action action) {
-  try {
-    action();
-  } catch (const std::bad_alloc&) {
-    stream_.fail("out of memory");
-    throw;
-  } catch (const std::exception& error) {
-    stream_.fail(error.what());
-    throw StreamFailed("recognition failed: " + stream_.failure());
-  }
-}
-
 void ModelStream::work() {
   while (const Work* work = stream_.work()) answer(*work);
 }
@@ -110,7 +95,7 @@ void ModelStream::answer(const Work& work) {
     }
     Cache& cache = caches_[step->view];
     Model::Step result;
-    run([&] {
+    stream_.attempt([&] {
       if (step->begins) cache = model_->new_cache(left_context_ms_ / kEncoderFrameMs);
       result = model_->step(*step, cache);
       if (step->ends) cache = Cache();
@@ -125,17 +110,20 @@ void ModelStream::answer(const Work& work) {
       return;
     }
     stream_.punctuated(answer.mark_probs, answer.case_probs);
-  } else if (const auto* decoder_step = std::get_if<DecoderStep>(&work)) {
-    Model::Decoded result;
-    run([&] { result = model_->decode(*decoder_step, decoder_cache_); });
-    stream_.decoded(result.log_probs);
+  } else if (std::holds_alternative<DecoderStep>(work)) {
+    DecoderCache cache;  // one step follows another
+    while (const auto* step = std::get_if<DecoderStep>(stream_.work())) {
+      Model::Decoded result;
+      stream_.attempt([&] { result = model_->decode(*step, cache); });
+      stream_.decoded(result.log_probs);
+    }
   } else if (const auto* tree = std::get_if<PieceTree>(&work)) {
     std::vector<float> log_probs;
-    run([&] { log_probs = model_->neural_lm()->score(*tree); });
+    stream_.attempt([&] { log_probs = model_->neural_lm()->score(*tree); });
     stream_.lm_scored(log_probs);
   } else {
     std::vector<float> scores;
-    run([&] { scores = model_->score(std::get<DecoderScoring>(work)); });
+    stream_.attempt([&] { scores = model_->score(std::get<DecoderScoring>(work)); });
     stream_.scored(scores);
   }
 }

@@ -41,8 +41,6 @@ class ModelStream {
  private:
   void work();
   void answer(const Work& work);
-  template <typename Action>
-  void run(Action action);
 
   std::shared_ptr<const Model> model_;
   std::int32_t sample_rate_;   // for accept and gap
@@ -52,7 +50,6 @@ class ModelStream {
   std::shared_ptr<const SegmentOptions> options_;  // most recently given
   Stream stream_;
   std::array<Cache, 1 + kNumViews> caches_;  // one for the stream, and one per view in the second pass
-  DecoderCache decoder_cache_;
   std::deque<Event> events_;
 };
 

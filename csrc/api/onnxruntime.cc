@@ -241,14 +241,14 @@ void Session::open(std::string_view onnx, int num_threads) {
   session_.reset(session);
 }
 
-std::vector<Tensor> Session::run(const std::vector<const Tensor*>& inputs) const {
+std::vector<Tensor> Session::run(const std::vector<const Tensor*>& inputs, std::size_t num_outputs) const {
   std::vector<const ort::Value*> values;
   for (const Tensor* tensor : inputs) values.push_back(tensor->get());
-  std::vector<ort::Value*> results(outputs_.size(), nullptr);
-  runtime_.check(runtime_.api().Run(session_.get(), nullptr, inputs_.data(), values.data(), values.size(),
-                                    outputs_.data(), outputs_.size(), results.data()));
+  std::vector<ort::Value*> results(num_outputs, nullptr);
   std::vector<Tensor> outputs;
-  outputs.reserve(results.size());
+  outputs.reserve(num_outputs);  // before the run, whose results need an owner
+  runtime_.check(runtime_.api().Run(session_.get(), nullptr, inputs_.data(), values.data(), values.size(),
+                                    outputs_.data(), num_outputs, results.data()));
   for (ort::Value* result : results) outputs.emplace_back(runtime_, result);
   return outputs;
 }

@@ -71,7 +71,9 @@ class Session {
           std::vector<std::string> inputs, std::vector<std::string> outputs,
           const std::vector<std::string>& with_defaults = {});
 
-  std::vector<Tensor> run(const std::vector<const Tensor*>& inputs) const;
+  // The outputs for the first inputs; the others have default values. num_outputs: only the first ones are computed.
+  std::vector<Tensor> run(const std::vector<const Tensor*>& inputs, std::size_t num_outputs) const;
+  std::vector<Tensor> run(const std::vector<const Tensor*>& inputs) const { return run(inputs, outputs_.size()); }
 
   // Shapes as declared by the graph, with -1 for dynamic sizes. Input 0 is the first.
   Shape input_shape(std::size_t index) const { return shape(index, true); }

@@ -6,6 +6,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -55,11 +56,7 @@ py::object work(ExclusiveStream& self) {
     return work ? std::make_unique<Work>(*work) : nullptr;
   });
   if (!copy) return py::none();
-  if (auto* step = std::get_if<EncoderStep>(copy.get())) return py::cast(std::move(*step));
-  if (auto* step = std::get_if<DecoderStep>(copy.get())) return py::cast(std::move(*step));
-  if (auto* units = std::get_if<PunctuationUnits>(copy.get())) return py::cast(std::move(*units));
-  if (auto* tree = std::get_if<PieceTree>(copy.get())) return py::cast(std::move(*tree));
-  return py::cast(std::move(std::get<DecoderScoring>(*copy)));
+  return std::visit([](auto& kind) -> py::object { return py::cast(std::move(kind)); }, *copy);
 }
 
 void punctuated(ExclusiveStream& self, const py::object& mark_probs, const py::object& case_probs) {
