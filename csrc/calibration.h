@@ -1,7 +1,6 @@
 // Values that were tuned for a model and stored in its file: word confidence, endpoints, language model weights.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "options.h"

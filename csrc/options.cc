@@ -5,7 +5,6 @@
 #include <locale>
 #include <sstream>
 #include <type_traits>
-#include <utility>
 
 namespace asr_stream {
 

@@ -244,7 +244,7 @@ void Segment::begin_utterance() {
   searcher_.begin_utterance(context());
   encoder_out_.clear();
   nbest_.clear();
-  if (options_->joins()) joint_.emplace(static_cast<std::int64_t>(options_->tokens.size()), options_->joint);
+  if (options_->searches_jointly()) joint_.emplace(static_cast<std::int64_t>(options_->tokens.size()), options_->joint);
   partial_.clear();
   num_stable_ = 0;
   utterance_start_ = num_frames_;

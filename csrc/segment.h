@@ -168,8 +168,8 @@ class Segment {
   void rescore();
   void search_jointly();
   void rescore_sentences(std::vector<Hypothesis> sentences);
-  // sentences: the chosen one, then the others, most likely first.
   void keep_distinct(std::vector<Hypothesis>& hypotheses) const;
+  // sentences: the chosen one, then the others, most likely first.
   void report_final(std::vector<Hypothesis> sentences);
   void begin_utterance();
   void report_partial(bool finished = false);  // finished: the utterance has ended, so its last word is complete

@@ -90,9 +90,9 @@ std::shared_ptr<const SegmentOptions> checked(std::shared_ptr<const SegmentOptio
   require(options->chunk_size >= 1, "chunk_size", options->chunk_size);
   require(options->second_pass_window >= 1, "second_pass_window", options->second_pass_window);
   require(options->num_rescored >= 1, "num_rescored", options->num_rescored);
-  if ((options->search == SegmentOptions::Search::kGreedy || options->joins()) &&
+  if ((options->search == SegmentOptions::Search::kGreedy || options->searches_jointly()) &&
       (options->fusion || options->phrases)) {
-    throw std::invalid_argument(std::string("search ") + (options->joins() ? "joint" : "greedy") +
+    throw std::invalid_argument(std::string("search ") + (options->searches_jointly() ? "joint" : "greedy") +
                                 " takes no language model, hotwords or phrases; use search beam or rescore");
   }
   if (options->fusion && options->phrases) {

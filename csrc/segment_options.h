@@ -71,8 +71,8 @@ struct SegmentOptions {
   }
   // Whether the decoder rescores finals, or searches them together with CTC.
   bool rescores() const { return search == Search::kRescore && !phrases && !over_phones(); }
-  bool joins() const noexcept { return search == Search::kJoint; }
-  bool uses_decoder() const { return rescores() || joins(); }
+  bool searches_jointly() const noexcept { return search == Search::kJoint; }
+  bool uses_decoder() const { return rescores() || searches_jointly(); }
   std::vector<std::string> warnings;  // sentences: why most words are wrong, and which lines of lists are skipped
   std::shared_ptr<const TextOptions> text;  // how a stream formats its words (text/formatter.h); null: not at all
 };

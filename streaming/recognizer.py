@@ -209,7 +209,7 @@ class Recognizer:
             raise ModelError(f"{self.onnx.path}: {error}") from error
         if self.segment_options.rescores and not self.onnx.has_decoder:
             raise ValueError("this model has no decoder to rescore with; use search='beam' or export it again")
-        if self.segment_options.joins and not self.onnx.has_decoder_steps:
+        if self.segment_options.searches_jointly and not self.onnx.has_decoder_steps:
             raise ValueError("this model has no decoder to search with; use search='beam' or export it again")
         if self._opened["model"] is not former and not isinstance(model, OnnxModel):
             self._warm_up()

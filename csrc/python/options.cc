@@ -154,7 +154,7 @@ void bind_options(py::module_& m) {
            "phrases"_a = nullptr, "text"_a = nullptr, "second_pass_window"_a = kSecondPassWindow,
            "neural_lm"_a = nullptr, "calibration"_a = Calibration())
       .def_property_readonly("rescores", &SegmentOptions::rescores)
-      .def_property_readonly("joins", &SegmentOptions::joins);
+      .def_property_readonly("searches_jointly", &SegmentOptions::searches_jointly);
 }
 
 }  // namespace asr_stream

@@ -26,8 +26,8 @@ void check_positive(double seconds, const char* what) {
 }
 
 // Rounds to whole frames, so that 20 frames of 0.04 s are 0.8 s despite rounding errors.
-std::int64_t to_frames(double seconds, double frame_s) {
-  const double frames = std::ceil(seconds / frame_s - 1e-6);
+std::int64_t to_frames(double seconds) {
+  const double frames = std::ceil(seconds / kEncoderFrameS - 1e-6);
   if (frames >= 9e18) return std::numeric_limits<std::int64_t>::max();
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(frames));
 }
@@ -39,19 +39,15 @@ Endpointer::Endpointer(const EndpointerOptions& options) : options_(options) {
   check_positive(options.min_silence_after_speech_s, "min_silence_after_speech_s");
   check_positive(options.silence_without_speech_s, "silence_without_speech_s");
   check_positive(options.max_utterance_s, "max_utterance_s");
-  if (!(options.frame_s > 0.0) || std::isinf(options.frame_s)) {
-    throw std::invalid_argument("frame_s must be a positive, finite number of seconds, got " +
-                                std::to_string(options.frame_s));
-  }
-  silence_after_speech_frames_ = to_frames(options.silence_after_speech_s, options.frame_s);
+  silence_after_speech_frames_ = to_frames(options.silence_after_speech_s);
   min_silence_after_speech_frames_ =
-      std::min(to_frames(options.min_silence_after_speech_s, options.frame_s), silence_after_speech_frames_);
-  silence_without_speech_frames_ = to_frames(options.silence_without_speech_s, options.frame_s);
-  max_utterance_frames_ = to_frames(options.max_utterance_s, options.frame_s);
-  sentence_pause_frames_ = to_frames(kSentencePauseS, options.frame_s);
-  long_utterance_frames_ = to_frames(1.125 * options.max_utterance_s, options.frame_s);
-  late_utterance_frames_ = to_frames(1.25 * options.max_utterance_s, options.frame_s);
-  hard_max_utterance_frames_ = to_frames(1.5 * options.max_utterance_s, options.frame_s);
+      std::min(to_frames(options.min_silence_after_speech_s), silence_after_speech_frames_);
+  silence_without_speech_frames_ = to_frames(options.silence_without_speech_s);
+  max_utterance_frames_ = to_frames(options.max_utterance_s);
+  sentence_pause_frames_ = to_frames(kSentencePauseS);
+  long_utterance_frames_ = to_frames(1.125 * options.max_utterance_s);
+  late_utterance_frames_ = to_frames(1.25 * options.max_utterance_s);
+  hard_max_utterance_frames_ = to_frames(1.5 * options.max_utterance_s);
 }
 
 std::int64_t Endpointer::silence_frames(const EndpointCues& cues) const noexcept {
@@ -63,7 +59,7 @@ std::int64_t Endpointer::silence_frames(const EndpointCues& cues) const noexcept
   const double seconds = weights.base_s - weights.per_nat_s * end_log_prob - weights.per_log_odds_s * end_log_odds +
                          weights.few_words_s * std::log((EndpointCues::kManyWords + 0.5) / (num_words + 0.5));
   const double pause = weights.per_pause * static_cast<double>(cues.longest_pause_frames);
-  return std::clamp(std::max(to_frames(seconds, options_.frame_s), static_cast<std::int64_t>(pause)),
+  return std::clamp(std::max(to_frames(seconds), static_cast<std::int64_t>(pause)),
                     min_silence_after_speech_frames_, silence_after_speech_frames_);
 }
 

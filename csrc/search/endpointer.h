@@ -23,7 +23,6 @@ struct EndpointerOptions {
   double min_silence_after_speech_s = option("min_silence_after_speech_s").default_value;
   double silence_without_speech_s = option("silence_without_speech_s").default_value;
   double max_utterance_s = option("max_utterance_s").default_value;  // see `update`
-  double frame_s = kEncoderFrameS;
   // From the model's metadata.
   SilenceWeights with_punctuation = Calibration().endpoint_with_punctuation;
   SilenceWeights without_punctuation = Calibration().endpoint_without_punctuation;
@@ -44,7 +43,7 @@ struct EndpointCues {
 // Immutable and thread-safe. An infinite duration turns its rule off.
 class Endpointer {
  public:
-  // Throws std::invalid_argument for a duration that is not positive, and for an infinite `frame_s`.
+  // Throws std::invalid_argument for a duration that is not positive.
   explicit Endpointer(const EndpointerOptions& options);
 
   // Frames of silence that end an utterance with speech; the maximum if none do.
@@ -61,8 +60,6 @@ class Endpointer {
   // count is negative or the silence is longer than the utterance.
   EndpointRule update(std::int64_t num_frames, std::int64_t num_trailing_silence_frames, bool has_speech,
                       bool word_begins = false, const EndpointCues& cues = {}) const;
-
-  const EndpointerOptions& options() const noexcept { return options_; }
 
  private:
   EndpointerOptions options_;

@@ -54,7 +54,7 @@ class Hotwords {
   float under_way(std::int32_t node) const noexcept { return at(node).under_way; }
   // The final gain of a text with a word boundary here.
   float complete(std::int32_t node) const noexcept { return at(node).complete; }
-  // Whether the word that ends here is the last word of a hotword, or a word before others of it.
+  // Whether the word that ends here is a word of a hotword: the last, or an earlier one.
   bool contains_word(std::int32_t node) const noexcept {
     return complete(node) > 0.0f || advance(node, ' ') != begin_;
   }

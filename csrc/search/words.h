@@ -1,7 +1,6 @@
 // Converts tokens to words with times and confidences, and chooses between hypotheses.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,8 +13,9 @@
 namespace asr_stream {
 
 // A recognized word; times are in seconds of the stream. Its confidence, in (0, 1), is the probability that it is
-// right. It is a logistic function of two values: the confidence of the least certain token (one wrong token makes the
-// word wrong) and the mean over all tokens (so that a single letter does not decide about a long word).
+// right. It is a logistic function of the confidence of the least certain token (one wrong token makes the word wrong),
+// the mean over all tokens (so that a single letter does not decide about a long word) and, if sentences were compared,
+// the word's posterior.
 struct Word {
   std::string text;
   double start_s;

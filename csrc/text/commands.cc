@@ -1,7 +1,6 @@
 #include "text/commands.h"
 
 #include <algorithm>
-#include <limits>
 #include <stdexcept>
 #include <utility>
 

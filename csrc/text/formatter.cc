@@ -1,7 +1,6 @@
 #include "text/formatter.h"
 
 #include <algorithm>
-#include <iterator>
 #include <limits>
 #include <stdexcept>
 #include <utility>
@@ -21,18 +20,6 @@ constexpr std::size_t kPartialContext = 16;
 // look-ahead. Then the final changes 0.3 % of the words that partials call stable (benchmarks/formatting.py). With 0.8
 // it changes 0.8 %, and words become stable half a word sooner. Dictation cannot take back typed text.
 constexpr float kCertain = 0.9f;
-
-// The pause before each token.
-std::vector<double> pauses(const std::vector<Word>& words, const std::vector<ShownToken>& tokens, std::size_t first) {
-  std::vector<double> result;
-  for (std::size_t i = first; i < tokens.size(); ++i) {
-    const std::size_t word = tokens[i].first;
-    const bool is_known = word > 0;
-    result.push_back(is_known ? std::max(0.0, words[word].start_s - words[word - 1].end_s)
-                              : std::numeric_limits<double>::quiet_NaN());
-  }
-  return result;
-}
 
 // Removes the words that "scratch that" takes back. Also returns how many earlier utterances it takes back.
 std::size_t take_back(std::vector<Word>& words, std::vector<FoundCommand>& found, std::size_t& num_stable,
@@ -155,14 +142,15 @@ const PunctuationRun* TextFormatter::format(std::vector<Word> words, std::size_t
   const std::size_t before = std::min(options_->punctuation->left_context, kPartialContext);
   draft_.first = shown_.size() > before ? shown_.size() - before : 0;
   PunctuationRun run;
-  const std::vector<double> all_pauses = pauses(draft_.words, draft_.tokens, draft_.first);
   for (std::size_t i = draft_.first; i < draft_.tokens.size(); ++i) {
     if (draft_tokens().is_command(i)) continue;
     // Masked words are passed unmasked, because stars would change the case of the words beside them.
     const ShownToken& token = draft_.tokens[i];
     const bool masked = token.first == token.last && texts[token.first] != unmasked[token.first];
     run.words.push_back(masked ? unmasked[token.first] : token.text);
-    run.pauses_s.push_back(all_pauses[i - draft_.first]);
+    const std::size_t word = token.first;
+    run.pauses_s.push_back(word > 0 ? std::max(0.0, draft_.words[word].start_s - draft_.words[word - 1].end_s)
+                                    : std::numeric_limits<double>::quiet_NaN());
   }
   if (run.words.empty()) return nullptr;
   run.beginning = draft_.first ? SpecialUnit::kNone : continues_ ? SpecialUnit::kContinues : SpecialUnit::kSentence;

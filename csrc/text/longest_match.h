@@ -28,9 +28,9 @@ class LookedAt {
   mutable std::size_t reach_ = 0;
 };
 
-// See Language::numbers. looked_at.reach(): for all rules so far. has_role(word): whether it can be part of a number or
-// affect whether another word is. match(i): the tokens of the rule that covers the most words from word i on; empty if
-// there is none.
+// See Language::numbers. looked_at: how far all rules so far have looked. has_role(word): whether it can be part of a
+// number or affect whether another word is. match(i): the tokens of the rule that covers the most words from word i on;
+// empty if there is none.
 template <typename Reader, typename HasRole, typename Match>
 std::vector<ShownToken> longest_matches(const std::vector<std::string>& words, std::size_t first,
                                         std::size_t num_stable, std::size_t* num_settled, const Reader& looked_at,
@@ -40,11 +40,11 @@ std::vector<ShownToken> longest_matches(const std::vector<std::string>& words, s
   if (is_settled) *num_settled = 0;
   for (std::size_t i = first; i < words.size();) {
     std::vector<ShownToken> best;
-    const bool is_spoken_of = has_role(words[i]);
-    if (is_spoken_of || has_role(looked_at.word(i + 1))) best = match(i);
+    const bool has_own_role = has_role(words[i]);
+    if (has_own_role || has_role(looked_at.word(i + 1))) best = match(i);
     if (best.empty()) best.push_back({words[i], i, i});
     i = best.back().last + 1;
-    const bool is_word = !is_spoken_of && best.size() == 1 && best[0].first == best[0].last;
+    const bool is_word = !has_own_role && best.size() == 1 && best[0].first == best[0].last;
     is_settled = is_settled && i <= num_stable && looked_at.reach() <= (is_word ? words.size() : num_stable);
     if (is_settled) *num_settled += best.size();
     std::move(best.begin(), best.end(), std::back_inserter(result));

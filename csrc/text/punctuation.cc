@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <stdexcept>
 
 #include "text/letter_case.h"
@@ -164,7 +163,6 @@ Punctuated punctuate(const std::vector<std::string>& words, const std::vector<fl
                                 " words; " + std::to_string(kNumMarks) + " and " + std::to_string(kNumCases) +
                                 " a word are needed");
   }
-  static_assert(std::size(kPauseEnds) + 2 == kNumPauseClasses, "a class for unknown and one for longer pauses");
   static const NameWords none;
   const NameWords& names = context.language ? *context.language->names : none;
   Punctuated shown;

@@ -50,7 +50,6 @@ class Replacements {
 
 // The texts before and after the arrow of a line such as "my address -> 12 Main Street". `what` is for error messages.
 // Throws std::invalid_argument with the line. Escapes in the text after the arrow, which may be empty, are replaced.
-
 std::pair<std::string, std::string> split_arrow(std::string_view line, const char* what);
 
 }  // namespace asr_stream

@@ -61,7 +61,7 @@ std::vector<float> random_log_probs(std::mt19937& random, std::size_t num_frames
   return log_probs;
 }
 
-TEST(Hotwords, ATextGainsByEachThatItContains) {
+TEST(Hotwords, EachHotwordRaisesTheScore) {
   const std::map<std::string, float> boosts{{"A", 1.0f},     {"AB", 0.5f}, {"AB C", 2.0f},
                                             {"B C A", 1.5f}, {"C", 0.25f}, {"C A B", 3.0f}};
   std::string list;
@@ -94,7 +94,7 @@ TEST(Hotwords, ATextGainsByEachThatItContains) {
   }
 }
 
-TEST(Hotwords, LettersGainAsTheyComeAndLoseItWhereTheyTurnElsewhere) {
+TEST(Hotwords, TakesBackTheGainOfAnIncompleteHotword) {
   const auto hotwords = std::make_shared<const Hotwords>("abba\nAC AC:2", kLetters, 1.0f);
   const LmFusion fusion(nullptr, kLetters, {}, hotwords);
   LookAhead::Cache cache;
@@ -136,7 +136,7 @@ TEST(Hotwords, AWordThatTheModelNeverPrefersIsFoundAndGivenBackInTime) {
   EXPECT_EQ(found("ABABC"), "AAAA");
 }
 
-TEST(Hotwords, WhatIsWrongWithAListIsNamed) {
+TEST(Hotwords, NamesTheFaultOfAList) {
   const auto refusal = [](const char* list) { return message([&] { Hotwords(list, kLetters); }); };
   const char* fault = "'BAD-9' cannot be written by this model: it has no 'D', '-', '9'";
   const Hotwords others("AB\nBAD-9", kLetters);
@@ -261,7 +261,7 @@ std::string recognize(const std::shared_ptr<const Phrases>& list, const std::str
   return join(words(search.hypotheses(1, finished)[0], list->tokens(), Calibration().confidence_without_lm));
 }
 
-TEST(CtcPhraseSearch, WhatIsInNoPhraseIsUnknown) {
+TEST(CtcPhraseSearch, OtherSpeechIsUnknown) {
   const auto list = std::make_shared<const Phrases>("AB\nCAB A\nB A B", kLetters);
   EXPECT_EQ(recognize(list, "AB"), "AB");
   EXPECT_EQ(recognize(list, "CAB A AB"), "CAB A AB");
@@ -279,7 +279,7 @@ TEST(CtcPhraseSearch, WhatIsInNoPhraseIsUnknown) {
 }
 
 // A token of several frames counts once, and blanks do not count.
-TEST(CtcPhraseSearch, WhatIsUnknownCostsForEachOfItsTokens) {
+TEST(CtcPhraseSearch, EachUnknownTokenCosts) {
   const std::vector<std::string> tokens{"", "\xE2\x96\x81", "A", "B", "C"};
   const auto list = std::make_shared<const Phrases>("A", tokens, 2.0f);
   std::vector<float> log_probs;
@@ -294,7 +294,7 @@ TEST(CtcPhraseSearch, WhatIsUnknownCostsForEachOfItsTokens) {
 }
 
 // Also within a phrase, where [unk] and silence are far less likely than what was said.
-TEST(CtcPhraseSearch, SomethingWholeIsAlwaysKept) {
+TEST(CtcPhraseSearch, AlwaysKeepsAFinalState) {
   const std::vector<std::string> tokens{"", "\xE2\x96\x81", "A", "B", "C"};
   CtcPhraseSearch search(std::make_shared<const Phrases>("ABC", tokens, 100.0f));
   for (const std::size_t token : {2, 2, 3, 3}) {
@@ -348,7 +348,7 @@ TEST(CtcPhraseSearch, UnknownSpeechAfterAPhraseHasAConfidence) {
   EXPECT_TRUE(found);
 }
 
-TEST(Phrases, WhatIsWrongWithAListIsNamed) {
+TEST(Phrases, NamesTheFaultOfAList) {
   const auto refusal = [](const char* list, float cost = kUnknownCost) {
     return message([&] { Phrases(list, kLetters, cost); });
   };

@@ -83,7 +83,7 @@ TEST(LogProbSums, BoundsTheMemoryOfAnyVocabulary) {
   EXPECT_LE(sums.num_bytes(), 10 * 513 * 4);
 }
 
-TEST(LogProbSums, BoundsWhatOnePassExcludes) {
+TEST(LogProbSums, LimitsHowMuchOnePassCanExclude) {
   const std::vector<float> first{-0.0f, -INFINITY, -60.0f}, second{-0.0f, -1.0f, -1.0f};
   LogProbSums sums;
   sums.append(first.data(), 3);

@@ -120,7 +120,7 @@ TEST(NgramLm, TheLexiconHoldsEverySpelling) {
   EXPECT_EQ(lexicon.child(Lexicon::kRoot, 'C'), Lexicon::kNone);
 }
 
-TEST(LookAhead, OfAWordWithManyPronunciationsTheFirstCount) {
+TEST(LookAhead, UsesTheFirstPronunciationsOfAWord) {
   const NgramLm lm = small_lm();
   std::vector<std::string> ways;
   for (char c = 'a'; c < 'a' + 20; ++c) ways.push_back(std::string(1, c));

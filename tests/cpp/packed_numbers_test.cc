@@ -10,7 +10,7 @@
 namespace asr_stream {
 namespace {
 
-TEST(PackedNumbers, AreThoseThatWereGiven) {
+TEST(PackedNumbers, ReturnsTheStoredNumbers) {
   std::mt19937 random(3);
   for (const std::uint32_t highest : {0u, 1u, 5u, 272010u, 0xffffffu, 0x7fffffffu, 0xffffffffu}) {
     std::vector<std::uint32_t> plain;
@@ -39,7 +39,7 @@ TEST(PackedNumbers, LowerBoundIsThatOfTheStandardLibrary) {
   }
 }
 
-TEST(PackedRanges, FollowOneAnotherWhateverTheirLengths) {
+TEST(PackedRanges, RangesOfAnyLengthAreConsecutive) {
   std::mt19937 random(5);
   for (const std::uint32_t share_of_long : {0u, 5u, 50u}) {  // percent
     PackedRanges ranges;

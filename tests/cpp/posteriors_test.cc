@@ -17,7 +17,7 @@ Hypothesis sentence(std::vector<std::int32_t> words, double score) {
   return result;
 }
 
-TEST(Posteriors, WordsAreAsLikelyAsTheSentencesThatHaveThemThere) {
+TEST(Posteriors, WordPosteriorIsTheSumOverSentences) {
   std::vector<Hypothesis> sentences{sentence({7, 8, 9}, -10.0), sentence({7, 5, 8, 9}, -12.0), sentence({7, 8}, -14.0),
                                     sentence({9, 7, 8}, -15.0)};
   set_posteriors(sentences, 2);

@@ -62,7 +62,7 @@ TEST(Resampler, ATonePassesInTimeAndInPhase) {
   }
 }
 
-TEST(Resampler, WhatWouldAliasIsAway) {
+TEST(Resampler, RemovesAliases) {
   for (const std::int32_t rate : kRates) {
     if (rate <= 16000) continue;
     for (const double frequency : {8010.0, 8500.0, 0.45 * rate, 15999.0}) {
@@ -84,7 +84,7 @@ TEST(Resampler, TheOutputDoesNotDependOnThePieces) {
   }
 }
 
-TEST(Resampler, NothingIsKeptBackAndNothingAdded) {
+TEST(Resampler, OutputHasTheLengthOfTheInput) {
   for (const std::int32_t rate : kRates) {
     for (const std::size_t count : {0, 1, 2, 479, 48000}) {
       const std::vector<float> output = resample(std::vector<float>(count, 0.25f), rate, 480);
@@ -102,7 +102,7 @@ TEST(Resampler, AConstantStaysOneAndIntegersAreScaled) {
   }
 }
 
-TEST(Resampler, WhatIsNotFiniteIsZeroAndCounted) {
+TEST(Resampler, ReplacesAndCountsNonfiniteSamples) {
   std::vector<float> broken = tone(440.0, 48000, 0.2), mended = broken;
   broken[3000] = std::numeric_limits<float>::quiet_NaN();
   broken[3001] = -std::numeric_limits<float>::infinity();
@@ -116,7 +116,7 @@ TEST(Resampler, WhatIsNotFiniteIsZeroAndCounted) {
 }
 
 // The last sample of a segment between two rounded positions may be after its end.
-TEST(Resampler, OneSampleBehindTheEndIsThere) {
+TEST(Resampler, CanProduceOneSampleAfterTheEnd) {
   for (const std::int32_t rate : {8000, 44100, 192000}) {
     Resampler resampler(rate);
     const std::vector<float> input(1001, 0.5f);

@@ -88,7 +88,7 @@ TEST(RingBuffer, ThreadsLoseAndReorderNothing) {
   run_threads(ring, ASR_STREAM_NUM_ITEMS, true);
 }
 
-TEST(RingBuffer, GapsUnderASlowConsumerAreTrue) {
+TEST(RingBuffer, ReportsTrueGapsToASlowConsumer) {
   RingBuffer ring(1024);
   run_threads(ring, ASR_STREAM_NUM_ITEMS / 10, false);
 }

@@ -59,7 +59,7 @@ TEST(Stream, EventsDoNotDependOnHowAudioIsCutNorOnWhenTheNetworkRuns) {
   }
 }
 
-TEST(Stream, GapsAreReportedWhereTheyAreWithWhatWasBefore) {
+TEST(Stream, ReportsGapsAfterTheWordsBeforeThem) {
   const std::vector<float> samples = utterances(20000);
   for (const bool at_once : {true, false}) {
     Stream stream(network_options());
@@ -175,7 +175,7 @@ TEST(Stream, AFailureIsFinalAndSaysWhyAndLosesNoEvent) {
   }
 }
 
-TEST(Stream, AFailureWithoutAReasonIsOneToo) {
+TEST(Stream, FailsWithoutAReason) {
   Stream stream(network_options());
   stream.fail("");
   EXPECT_THROW(stream.finish(), StreamFailed);
@@ -231,7 +231,7 @@ TEST(Stream, BadCallsAreRefusedAndChangeNothing) {
   EXPECT_THROW(stream.gap(1), StreamFinished);
 }
 
-TEST(Stream, TheOptionsOfAChangeHoldFromThereOn) {
+TEST(Stream, ChangedOptionsApplyToLaterAudio) {
   const std::vector<float> samples = utterances(20000);
   Stream stream(network_options());
   stream.accept(samples.data(), samples.size());
@@ -252,7 +252,7 @@ TEST(Stream, TheOptionsOfAChangeHoldFromThereOn) {
   EXPECT_EQ(lengths, (std::vector<std::int64_t>{67, 19}));
 }
 
-TEST(Stream, SoMuchAudioAsIsWantedCompletesAChunk) {
+TEST(Stream, NumWantedCompletesAChunk) {
   for (const std::int32_t rate : {16000, 44100, 48000, 8000}) {
     Stream stream(network_options(SegmentOptions::Search::kGreedy));
     const std::vector<float> silence(200000, 0.0f);

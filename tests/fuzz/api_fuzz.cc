@@ -75,8 +75,8 @@ struct Session {
     asr_assets assets;
     asr_assets_init(&assets, sizeof assets);
     options.chunk_ms = 40 * (1 + bytes.take<std::uint8_t>() % 20);
-    options.search = bytes.take<std::uint8_t>() % 3;
-    assets.use_lm = options.search != ASR_SEARCH_GREEDY;
+    options.search = bytes.take<std::uint8_t>() % 4;
+    assets.use_lm = options.search != ASR_SEARCH_GREEDY && options.search != ASR_SEARCH_JOINT;
     options.second_pass = bytes.take<std::uint8_t>() % 2;
     options.beam_size = 1 + bytes.take<std::uint8_t>() % 16;
     if (bytes.take<std::uint8_t>() % 8 == 0) {  // any option may have any value

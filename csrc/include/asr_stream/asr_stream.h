@@ -175,7 +175,7 @@ ASR_API asr_status asr_model_load_memory(const void *data, size_t size, const as
 ASR_API void asr_model_free(asr_model *model);
 
 /* A property of the model, by its name; NULL if it has none of this name. Every model has
- *   "language"         ISO 639-1 code of its language, "" if it is unknown
+ *   "language"         BCP 47 code of its language, such as "en" or "de-CH"; "" if it is unknown
  *   "sample_rate"      "16000", in Hz
  *   "chunk_ms"         the default latency of partials; the option chunk_ms overrides it
  *   "left_context_ms"  likewise

@@ -1,5 +1,4 @@
 // German number words: units precede tens, and a number below a million is a single word.
-#include <algorithm>
 #include <string_view>
 #include <unordered_map>
 

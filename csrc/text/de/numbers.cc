@@ -1,5 +1,4 @@
 // Rules for German numbers. Numbers up to twelve stay words unless a unit, money, a time or a date follows.
-#include <algorithm>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>

@@ -2,7 +2,6 @@
 //
 // The words before "period" as a noun were counted in speeches, court transcripts, meetings and books.
 // benchmarks/commands.py counts false commands in text without commands.
-#include <algorithm>
 
 #include "text/commands.h"
 #include "text/en/english.h"

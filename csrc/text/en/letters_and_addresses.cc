@@ -1,5 +1,4 @@
 // Rules for spelled-out text: initials, e-mail and web addresses.
-#include <cctype>
 #include <string>
 
 #include "text/en/number_rules.h"

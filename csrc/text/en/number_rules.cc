@@ -1,6 +1,7 @@
 #include "text/en/number_rules.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace asr_stream {
 
