@@ -27,11 +27,10 @@ Numbers numbers(SilenceWeights& weights) {
           {"per_pause", &weights.per_pause}};
 }
 
-Numbers numbers(LmCalibration& lm) {
-  return {{"lm_weight", &lm.weight},
-          {"lm_word_bonus", &lm.word_bonus},
-          {"lm_oov_penalty", &lm.oov_penalty},
-          {"lm_prior_weight", &lm.prior_weight}};
+Numbers numbers(std::array<double, kLmOptions.size()>& lm_weights) {
+  Numbers found;
+  for (std::size_t i = 0; i < kLmOptions.size(); ++i) found.push_back({kLmOptions[i], &lm_weights[i]});
+  return found;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Values that were tuned for a model and stored in its file: word confidence, endpoints, language model weights.
 #pragma once
 
+#include <array>
 #include <vector>
 
 #include "options.h"
@@ -22,14 +23,6 @@ struct SilenceWeights {
   double per_pause;  // per second of the longest pause so far, as this speaker may pause again
 };
 
-// The defaults of the options lm_weight, lm_word_bonus, lm_oov_penalty and lm_prior_weight.
-struct LmCalibration {
-  double weight = option("lm_weight").default_value;
-  double word_bonus = option("lm_word_bonus").default_value;
-  double oov_penalty = option("lm_oov_penalty").default_value;
-  double prior_weight = option("lm_prior_weight").default_value;
-};
-
 // The defaults are those of the bundled models. They also apply to files before version 4.
 struct Calibration {
   // Fitted on half of the speakers of `dev`: `python benchmarks/confidence.py data/dev.jsonl.gz --num-utterances 282`.
@@ -41,8 +34,10 @@ struct Calibration {
   // network: the shortest wait that splits hardly more utterances than 0.8 s of silence, in every set.
   SilenceWeights endpoint_with_punctuation{1.0, 0.02, 0.18, 0.2, 1.4};
   SilenceWeights endpoint_without_punctuation{0.2, 0.16, 0.0, 0.32, 1.5};
-  // `python benchmarks/search_weights.py data/dev.jsonl.gz`
-  LmCalibration lm_weights;
+  // The defaults of kLmOptions: `python benchmarks/search_weights.py data/dev.jsonl.gz`
+  std::array<double, kLmOptions.size()> lm_weights{
+      option(kLmOptions[0]).default_value, option(kLmOptions[1]).default_value, option(kLmOptions[2]).default_value,
+      option(kLmOptions[3]).default_value};
 };
 
 // A metadata key whose value is these numbers, in this order.

@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "search/hotwords.h"
 #include "text/formatter.h"
 
 namespace asr_stream {
@@ -37,16 +38,18 @@ std::shared_ptr<const LmFusion> new_fusion(const Options& options, std::shared_p
                                            const std::vector<std::string>& tokens,
                                            const std::vector<std::string>& phones,
                                            const std::optional<std::string>& hotwords) {
-  const HotwordList list{hotwords.value_or(""), static_cast<float>(options.hotword_boost)};
-  return new_fusion(std::move(lm), tokens, phones, lm_weights(options), hotwords ? &list : nullptr);
+  if (!lm && !hotwords) return nullptr;
+  std::shared_ptr<const Hotwords> found;
+  if (hotwords) {
+    const NgramLm* pronouncing = have_phones(lm.get(), phones) ? lm.get() : nullptr;
+    found = std::make_shared<const Hotwords>(*hotwords, tokens, static_cast<float>(options.hotword_boost), pronouncing);
+  }
+  return std::make_shared<const LmFusion>(std::move(lm), tokens, lm_weights(options), std::move(found), phones);
 }
 
 Options resolved(const Options& options, const ModelMetadata& metadata) {
-  const LmCalibration& lm = metadata.calibration.lm_weights;
-  return resolved(options, {metadata.default_chunk_size,
-                            metadata.default_left_context,
-                            metadata.rescore_ctc_weight,
-                            {lm.weight, lm.word_bonus, lm.oov_penalty, lm.prior_weight}});
+  return resolved(options, {metadata.default_chunk_size, metadata.default_left_context, metadata.rescore_ctc_weight,
+                            metadata.calibration.lm_weights});
 }
 
 std::shared_ptr<const SegmentOptions> segment_options(const Options& options, const ModelMetadata& metadata,

@@ -78,7 +78,8 @@ struct SegmentOptions {
 };
 
 LmFusionOptions lm_weights(const Options& options);
-// `new_fusion` with the weights and the boost of the options. hotwords: a list with one hotword per line, or none.
+// The fusion for a model with these tokens and phones; null if there is neither a language model nor a hotword list.
+// hotwords: a list with one hotword per line, or none.
 std::shared_ptr<const LmFusion> new_fusion(const Options& options, std::shared_ptr<const NgramLm> lm,
                                            const std::vector<std::string>& tokens,
                                            const std::vector<std::string>& phones,

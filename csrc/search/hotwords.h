@@ -23,11 +23,6 @@ namespace asr_stream {
 
 class Pronouncer;
 
-struct HotwordList {
-  std::string lines;  // one entry a line
-  float boost = kHotwordBoost;
-};
-
 // Immutable and thread-safe.
 class Hotwords {
  public:

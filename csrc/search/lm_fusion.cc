@@ -38,18 +38,6 @@ void require_words(const NgramLm& lm, const std::vector<std::string>& spellings)
 
 }  // namespace
 
-std::shared_ptr<const LmFusion> new_fusion(std::shared_ptr<const NgramLm> lm, const std::vector<std::string>& tokens,
-                                           const std::vector<std::string>& phones, const LmFusionOptions& options,
-                                           const HotwordList* hotwords) {
-  if (!lm && !hotwords) return nullptr;
-  std::shared_ptr<const Hotwords> found;
-  if (hotwords) {
-    const NgramLm* pronouncing = have_phones(lm.get(), phones) ? lm.get() : nullptr;
-    found = std::make_shared<const Hotwords>(hotwords->lines, tokens, hotwords->boost, pronouncing);
-  }
-  return std::make_shared<const LmFusion>(std::move(lm), tokens, options, std::move(found), phones);
-}
-
 LmFusion::LmFusion(std::shared_ptr<const NgramLm> lm, const std::vector<std::string>& tokens,
                    const LmFusionOptions& options, std::shared_ptr<const Hotwords> hotwords,
                    const std::vector<std::string>& phones)

@@ -166,10 +166,4 @@ class LmFusion {
   float highest_bonus_ = 0.0f;  // maximum bonus per word
 };
 
-// Creates the fusion for a model with these tokens and phones; null if there is neither a language model nor a hotword
-// list.
-std::shared_ptr<const LmFusion> new_fusion(std::shared_ptr<const NgramLm> lm, const std::vector<std::string>& tokens,
-                                           const std::vector<std::string>& phones, const LmFusionOptions& options,
-                                           const HotwordList* hotwords);
-
 }  // namespace asr_stream

@@ -87,6 +87,7 @@ const PunctuationRun* TextFormatter::final(const std::vector<Word>& words, bool 
 
 const PunctuationRun* TextFormatter::format(std::vector<Word> words, std::size_t num_stable, bool is_final,
                                             bool complete) {
+  run_.reset();
   const Language* known = options_->language;
   std::size_t num_known = num_stable, num_taken_back = 0;
   std::vector<FoundCommand> found;
@@ -135,10 +136,12 @@ const PunctuationRun* TextFormatter::format(std::vector<Word> words, std::size_t
   tokens_.assign(draft_.tokens.begin(), draft_.tokens.begin() + static_cast<std::ptrdiff_t>(num_settled));
   const std::size_t num_words = tokens_.empty() ? 0 : tokens_.back().last + 1;
   words_.assign(unmasked.begin(), unmasked.begin() + static_cast<std::ptrdiff_t>(num_words));
+  return known && options_->formatted && options_->punctuation ? ask_network(texts, unmasked) : nullptr;
+}
 
-  // Case and punctuation of tokens that may still change.
-  run_.reset();
-  if (!known || !options_->formatted || !options_->punctuation) return nullptr;
+// Case and punctuation of tokens that may still change.
+const PunctuationRun* TextFormatter::ask_network(const std::vector<std::string>& texts,
+                                                 const std::vector<std::string>& unmasked) {
   const std::size_t before = std::min(options_->punctuation->left_context, kPartialContext);
   draft_.first = shown_.size() > before ? shown_.size() - before : 0;
   PunctuationRun run;
@@ -154,7 +157,7 @@ const PunctuationRun* TextFormatter::format(std::vector<Word> words, std::size_t
   }
   if (run.words.empty()) return nullptr;
   run.beginning = draft_.first ? SpecialUnit::kNone : continues_ ? SpecialUnit::kContinues : SpecialUnit::kSentence;
-  run.complete = complete;
+  run.complete = draft_.complete;
   run_ = std::move(run);
   return &*run_;
 }

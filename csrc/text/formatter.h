@@ -97,6 +97,7 @@ class TextFormatter {
 
   void begin_utterance();
   const PunctuationRun* format(std::vector<Word> words, std::size_t num_stable, bool is_final, bool complete);
+  const PunctuationRun* ask_network(const std::vector<std::string>& texts, const std::vector<std::string>& unmasked);
   TokensWithCommands draft_tokens() const { return {draft_.words, draft_.tokens, draft_.found}; }
   bool is_settled(std::size_t token) const;
   void passes(const SpokenCommand* command);

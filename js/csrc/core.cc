@@ -57,6 +57,12 @@ val to_array(const std::vector<std::int32_t>& numbers) {
   return val::global("Int32Array").new_(typed_memory_view(numbers.size(), numbers.data()));
 }
 
+val to_array(const std::vector<std::string>& texts) {
+  val array = val::array();
+  for (const std::string& text : texts) array.call<void>("push", text);
+  return array;
+}
+
 std::shared_ptr<NgramLm> make_lm(const val& bytes) {
   return guarded([&] {
     const std::vector<std::uint8_t> data = to_vector<std::uint8_t>(bytes);
@@ -102,11 +108,7 @@ std::shared_ptr<SegmentOptions> make_options(const Options& options, const std::
   });
 }
 
-val warnings(const SegmentOptions& options) {
-  val array = val::array();
-  for (const std::string& warning : options.warnings) array.call<void>("push", warning);
-  return array;
-}
+val warnings(const SegmentOptions& options) { return to_array(options.warnings); }
 
 std::shared_ptr<Stream> make_stream(std::shared_ptr<SegmentOptions> options) {
   return guarded([&] { return std::make_shared<Stream>(std::move(options)); });
@@ -262,12 +264,6 @@ std::shared_ptr<Metadata> make_metadata(const val& bytes) {
   return guarded([&] { return std::make_shared<Metadata>(read_onnx_properties({data.data(), data.size()})); });
 }
 
-val to_array(const std::vector<std::string>& texts) {
-  val array = val::array();
-  for (const std::string& text : texts) array.call<void>("push", text);
-  return array;
-}
-
 // Type and shape of each state of one stream. left_context: in encoder frames.
 val states(const ModelMetadata& metadata, int left_context) {
   val array = val::array();
@@ -297,9 +293,7 @@ std::string camel_case(const std::string& name) {
 
 template <std::size_t N>
 val names(const char* const (&list)[N]) {
-  val array = val::array();
-  for (const char* name : list) array.call<void>("push", std::string(name));
-  return array;
+  return to_array(std::vector<std::string>(list, list + N));
 }
 
 val contract() {
