@@ -27,6 +27,7 @@ from asr.runtime.punctuation import Punctuation
 from asr.runtime.search import WITHOUT_LM, list_text, output_symbols
 from asr.runtime.shown_text import bundled_punctuation, text_options
 from asr.streaming.stream import Stream
+from asr.tokenizer import SOS_EOS_ID
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -224,8 +225,11 @@ class Recognizer:
         num_frames = SUBSAMPLING * self.chunk_size + FEATURE_OVERLAP
         silence = np.zeros((num_frames, self.onnx.metadata.num_mel_bins), np.float32)
         self.onnx.encode(silence, self.chunk_size, self.left_context)
+        encoder_out = np.zeros((1, self.onnx.metadata.dim), np.float32)
         if self.segment_options.rescores:
-            self.onnx.score([[0]], np.zeros((1, self.onnx.metadata.dim), np.float32))
+            self.onnx.score([[0]], encoder_out)
+        elif self.segment_options.searches_jointly:
+            self.onnx.decoder.step(np.array([SOS_EOS_ID]), self.onnx.decoder.begin(encoder_out))
 
     def with_options(self, **changes: Any) -> Recognizer:
         """This recognizer with `changes`; it shares all unchanged assets, so this is fast.

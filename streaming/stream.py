@@ -122,6 +122,8 @@ class Stream:
             work = self._core.work()
         except StreamFailed as failure:
             raise failure from self._cause
+        if not isinstance(work, _core.DecoderStep):
+            self.decoder_cache = None
         if work is None:
             return None
         while self._num_changes < self._core.num_changes:

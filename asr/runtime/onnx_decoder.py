@@ -15,7 +15,6 @@ from asr._core import DECODER_INPUTS, DECODER_OUTPUTS, DECODER_PAST, DECODER_STE
 from asr.runtime.joint_search import FloatArray, IntArray
 from asr.runtime.metadata import ModelMetadata
 from asr.runtime.onnx_session import Signature, Tensors, run
-from asr.tokenizer import SOS_EOS_ID
 
 
 class DecoderCache(NamedTuple):
@@ -29,6 +28,8 @@ class DecoderCache(NamedTuple):
     """(1, num_decoder_layers, T, dim) float32, keys of the encoder's output"""
     memory_values: FloatArray
     """(1, num_decoder_layers, T, dim) float32"""
+    encoder_out: FloatArray
+    """(1, T, dim) float32 for the first step, whose output has its keys and values; then (1, 0, dim)"""
 
     def select(self, rows: Sequence[int] | npt.NDArray[np.integer]) -> DecoderCache:
         """The hypotheses `rows`, (M,) integers, in that order."""
@@ -80,8 +81,7 @@ class OnnxDecoder:
     def begin(self, encoder_out: FloatArray) -> DecoderCache:
         """The state before the first token, for one hypothesis. encoder_out: (T, dim) float32, valid frames only."""
         none = np.zeros((1, self._metadata.num_decoder_layers, 0, self._metadata.dim), np.float32)
-        outputs = self._run(np.array([SOS_EOS_ID]), self._memory(encoder_out), DecoderCache(none, none, none, none))
-        return DecoderCache(none, none, *outputs[3:])
+        return DecoderCache(none, none, none, none, self._memory(encoder_out))
 
     def step(self, tokens: IntArray, cache: DecoderCache) -> tuple[FloatArray, DecoderCache]:
         """Appends one token to every hypothesis.
@@ -90,14 +90,11 @@ class OnnxDecoder:
         and the next cache. Raises ValueError for ids outside the vocabulary.
         """
         self._check_tokens(tokens)
-        outputs = self._run(tokens, np.zeros((1, 0, self._metadata.dim), np.float32), cache)
-        return outputs[0][:, 0], DecoderCache(*outputs[1:])
-
-    def _run(self, previous: IntArray, memory: FloatArray, cache: DecoderCache) -> list[Any]:
-        """Returns DECODER_STEP_OUTPUTS after the tokens `previous`."""
-        nothing = (np.zeros((len(previous), 0), np.int64), np.zeros(len(previous), np.int64), memory)
-        feeds = dict(zip((*DECODER_INPUTS, *DECODER_PAST), (*nothing, previous, *cache), strict=True))
-        return run(self._session, DECODER_STEP_OUTPUTS, feeds, self._name)
+        *past, encoder_out = cache
+        nothing = (np.zeros((len(tokens), 0), np.int64), np.zeros(len(tokens), np.int64))
+        feeds = dict(zip((*DECODER_INPUTS, *DECODER_PAST), (*nothing, encoder_out, tokens, *past), strict=True))
+        log_probs, *state = run(self._session, DECODER_STEP_OUTPUTS, feeds, self._name)
+        return log_probs[:, 0], DecoderCache._make([*state, np.zeros((1, 0, self._metadata.dim), np.float32)])
 
     def _memory(self, encoder_out: FloatArray) -> FloatArray:
         dim = self._metadata.dim
