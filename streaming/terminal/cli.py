@@ -41,11 +41,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _command(argv: Sequence[str]) -> int:
+    prepare_output()
     if argv[:1] == ["serve"]:
         from asr.streaming.server.cli import main as serve
 
         return serve(argv[1:])
-    prepare_output()
     if argv[:1] == ["toggle"]:
         from asr.streaming.terminal.toggle import main as toggle
 

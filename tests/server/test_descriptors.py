@@ -42,6 +42,20 @@ def test_too_few_descriptors_are_an_error_at_startup() -> None:
     assert "open files" not in complaint and "none.onnx" in complaint
 
 
+def test_socket_gets_no_standard_descriptor() -> None:
+    """C libraries write to standard error."""
+    program = """
+import os
+from asr.streaming.server import cli
+from asr.streaming.terminal.cli import main
+cli.main = lambda argv: print(os.path.samestat(os.fstat(0), os.stat(os.devnull)))
+os.close(0)
+main(["serve"])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
 def test_default_limits_fit_the_usual_descriptor_limit() -> None:
     assert num_needed(Limits(), num_ports=2) <= 1024
 
