@@ -18,6 +18,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 import asr
+from asr._core import StreamFailed
 from asr.command import Parser, discard_output, ending_signals, prepare_output, silence_libraries
 from asr.streaming.terminal.arguments import new_parser, parse
 from asr.streaming.terminal.options import print_error, recognizer_or_error
@@ -61,7 +62,13 @@ def _command(argv: Sequence[str]) -> int:
         return 0
     except OutputError as error:
         print_error(error)
-        return 1
+    except StreamFailed as failure:
+        from asr.runtime.onnx_model import ModelError
+
+        if not isinstance(failure.__cause__, ModelError):
+            raise
+        print_error(failure.__cause__)
+    return 1
 
 
 def _run(args: argparse.Namespace, parser: Parser) -> int:

@@ -11,13 +11,15 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import soundfile
 
 from asr import Recognizer
-from asr.streaming import Final
+from asr.runtime.onnx_model import ModelError
+from asr.streaming import Final, StreamFailed
 from asr.streaming.terminal.arguments import new_parser, parse
 from asr.streaming.terminal.cli import SAMPLE, main
 from asr.streaming.terminal.options import new_recognizer
@@ -322,6 +324,21 @@ def test_a_model_that_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert main(["--model", str(path), "--file", str(SAMPLE)]) == 1
         out, err = capsys.readouterr()
         assert out == "" and str(path) in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("error", [ModelError("the GPU cannot be used"), TypeError("a mistake")])
+def test_failed_network_is_one_line(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A mistake in the program keeps its traceback."""
+    monkeypatch.setattr("asr.streaming.work._compute_steps", Mock(side_effect=error))
+    command = ["--sample", "--lm", "none", "--search", "greedy"]
+    if isinstance(error, ModelError):
+        assert main(command) == 1
+        assert capsys.readouterr().err == "asr-stream: the GPU cannot be used\n"
+    else:
+        with pytest.raises(StreamFailed):
+            main(command)
 
 
 def test_help_shows_examples_and_imports_nothing_heavy() -> None:
