@@ -21,6 +21,7 @@ from test_transcriptions import BOUNDARY, form
 from asr import Recognizer
 from asr.runtime.onnx_model import bundled_model
 from asr.streaming.server.app import OPENAI_PATHS, create_app
+from asr.streaming.server.builder import ENDING
 from asr.streaming.server.protocols import realtime, transcriptions
 from asr.streaming.server.security.access import Access
 from asr.streaming.server.server import Server
@@ -81,6 +82,16 @@ def refusal_of(file: bytes) -> str:
         answer = client.post("/v1/audio/transcriptions", files={"file": ("a", file)})
     message: str = answer.json()["error"]["message"]
     return message
+
+
+def test_upload_that_waits_at_shutdown_gets_503() -> None:
+    server = Server(Recognizer(bundled_model("int8"), search="beam", lm=None), num_threads=1)
+    with TestClient(create_app(server, Access()), base_url="http://localhost") as client:
+        server.builder.close()
+        file = {"file": ("a.wav", b"RIFF" + bytes(60))}
+        answer = client.post("/v1/audio/transcriptions", files=file, data={"keywords": "Phronsie"})
+    error = {"message": ENDING, "type": "server_error", "param": None, "code": "stopping"}
+    assert (answer.status_code, answer.json()) == (503, {"error": error})
 
 
 @pytest.mark.parametrize("ffmpeg", [None, "/usr/bin/ffmpeg"])

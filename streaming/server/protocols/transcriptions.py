@@ -122,7 +122,10 @@ class Transcriptions:
                 try:
                     finals, options = _finals(session, upload), Options.from_form(form, server.language)
                     changes = {"text": options.text, "hotwords": options.keywords}
-                    await session.change(**{name: value for name, value in changes.items() if value})
+                    try:
+                        await session.change(**{name: value for name, value in changes.items() if value})
+                    except SessionFailed as error:
+                        raise ProtocolError(str(error), code="stopping", status=503) from error
                     await _unless_gone(receive, self._answer(session, finals, options, scope, receive, send))
                 finally:
                     upload.close()
