@@ -59,7 +59,7 @@ class Server:
     @property
     def load(self) -> float:
         """Percent of the scheduler's time that the active sessions need if they send audio in real time."""
-        num_active = sum(session.is_active for session in self.sessions)
+        num_active = sum(session.is_active for session in tuple(self.sessions))  # other threads ask
         return 100 * num_active * self.scheduler.cost / self.scheduler.num_threads
 
     @property

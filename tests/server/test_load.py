@@ -20,6 +20,7 @@ from asr.streaming.server.scheduler import COST_WINDOW_S, USUAL_COST, Job
 from asr.streaming.server.security.access import Access
 from asr.streaming.server.security.limits import Limits
 from asr.streaming.server.server import Refused, Server
+from asr.streaming.server.session import Session
 
 HEADERS = {"host": "localhost"}
 
@@ -93,6 +94,22 @@ def test_one_stream_is_always_taken(recognizer: Recognizer) -> None:
                 pass
 
     asyncio.run(run())
+
+
+def test_sessions_may_come_while_load_is_computed(recognizer: Recognizer) -> None:
+    """/metrics runs on another thread."""
+    server = Server(recognizer, num_threads=1)
+
+    class Busy(Session):
+        def __init__(self) -> None: ...
+
+        @property
+        def is_active(self) -> bool:
+            server.sessions.add(Busy())
+            return True
+
+    server.sessions.add(Busy())
+    assert server.load == pytest.approx(100 * USUAL_COST)
 
 
 def test_clients_hear_of_it(recognizer: Recognizer) -> None:
