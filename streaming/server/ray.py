@@ -29,6 +29,7 @@ from ray._private.worker import global_worker
 from ray.util.metrics import Gauge
 from starlette.applications import Starlette
 
+from asr.options import OPTIONS, flag
 from asr.streaming.server.app import create_app
 from asr.streaming.server.cli import limits_of, new_parser
 from asr.streaming.server.metrics import Metrics
@@ -73,7 +74,8 @@ def app(arguments: dict[str, Any]) -> serve.Application:
 
 
 def parse(arguments: Mapping[str, Any]) -> argparse.Namespace:
-    """Parses `arguments` like a command line: true for an option without a value, a list for a repeated one."""
+    """Parses `arguments` like a command line: true for an option without a value, false to turn a flag off, a list for
+    a repeated option."""
     parser = new_parser()
 
     def fail(message: str) -> NoReturn:
@@ -84,11 +86,14 @@ def parse(arguments: Mapping[str, Any]) -> argparse.Namespace:
     for name, value in arguments.items():
         if name in NOT_HERE:
             raise ValueError(f"{name}: Ray's proxy listens, not this server; see http_options of Ray Serve")
-        option = f"--{name.replace('_', '-')}"
         for each in value if isinstance(value, (list, tuple)) else [value]:
             switch = str(each).lower()
-            if switch != "false":
-                argv.append(option if switch == "true" else f"{option}={each}")
+            if switch == "true":
+                argv.append(flag(name))
+            elif switch != "false":
+                argv.append(f"{flag(name)}={each}")
+            elif name in OPTIONS:  # it may be on by default
+                argv.append(flag(f"no_{name}"))
     return parser.parse_args(argv)
 
 

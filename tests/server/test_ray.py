@@ -144,6 +144,12 @@ def test_options_are_those_of_the_command_line() -> None:
     assert (args.chunk_ms, args.second_pass, args.max_sessions, args.allow_origin) == (320, False, 9, ["a", "b"])
 
 
+@pytest.mark.parametrize("off", [False, "false"])
+def test_false_turns_a_flag_off(off: object) -> None:
+    assert parse({"second_pass": off}).second_pass is False
+    assert parse({"no_second_pass": off}).second_pass is None
+
+
 @pytest.mark.parametrize("name", ["serve.yaml", "kuberay.yaml"])
 def test_the_examples_are_what_ray_reads(name: str) -> None:
     config = yaml.safe_load((CONFIG.parent / name).read_text())
