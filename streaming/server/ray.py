@@ -110,7 +110,7 @@ def replica(args: argparse.Namespace) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[Any]:
-        tasks = [asyncio.create_task(drain(server)), asyncio.create_task(export_metrics(server.metrics))]
+        tasks = [asyncio.create_task(drain(server, ray_mark())), asyncio.create_task(export_metrics(server.metrics))]
         async with inner(app) as state:
             yield state
         for task in tasks:
@@ -120,9 +120,8 @@ def replica(args: argparse.Namespace) -> Starlette:
     return starlette
 
 
-async def drain(server: Server) -> None:
+async def drain(server: Server, is_draining: Callable[[], bool]) -> None:
     """Stops `server` when Ray is about to end this replica."""
-    is_draining = ray_mark()
     while not is_draining():
         await asyncio.sleep(DRAIN_POLL_S)
     logger.info("this replica ends: %d sessions send their finals", len(server.sessions))
@@ -132,10 +131,15 @@ async def drain(server: Server) -> None:
 def ray_mark() -> Callable[[], bool]:
     """Returns a function that tells whether Ray has begun to end this replica. There is no public API for this. The
     function reads an internal of Ray 2.60, which any release may change, so pyproject.toml lists the releases that
-    work."""
+    work. With another, this raises."""
     worker: Any = global_worker
     actor = worker.actors[worker.core_worker.get_actor_id()]
-    return lambda: actor._replica_impl._shutting_down
+
+    def mark() -> bool:
+        return actor._replica_impl._shutting_down
+
+    mark()
+    return mark
 
 
 async def export_metrics(metrics: Metrics) -> None:

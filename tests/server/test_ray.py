@@ -8,7 +8,9 @@ import os
 import signal
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -20,7 +22,7 @@ from support.recognition import finals, recognize
 from websockets.asyncio.client import ClientConnection, connect
 
 from asr import Recognizer
-from asr.streaming.server.ray import DEPLOYMENT, parse
+from asr.streaming.server.ray import DEPLOYMENT, parse, ray_mark
 
 MESSAGE = 4000
 NUM_CLIENTS = 48
@@ -148,6 +150,15 @@ def test_options_are_those_of_the_command_line() -> None:
 def test_false_turns_a_flag_off(off: object) -> None:
     assert parse({"second_pass": off}).second_pass is False
     assert parse({"no_second_pass": off}).second_pass is None
+
+
+def test_other_release_of_ray_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise its replicas would not drain."""
+    worker = Mock(actors={"id": SimpleNamespace(_replica_impl=SimpleNamespace())})
+    worker.core_worker.get_actor_id.return_value = "id"
+    monkeypatch.setattr("asr.streaming.server.ray.global_worker", worker)
+    with pytest.raises(AttributeError, match="_shutting_down"):
+        ray_mark()
 
 
 @pytest.mark.parametrize("name", ["serve.yaml", "kuberay.yaml"])
