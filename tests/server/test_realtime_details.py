@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -18,13 +19,19 @@ from openai.types.realtime import (
 from openai.types.realtime.conversation_item_input_audio_transcription_completed_event import (
     UsageTranscriptTextUsageDuration,
 )
-from support.realtime import TOKEN, TRANSCRIPTION, append, talk, until_completed
+from starlette.testclient import TestClient
+from support.realtime import TOKEN, TRANSCRIPTION, append, encoded, talk, until_completed
 from support.recognition import recognize
 from support.server import RunningServer, serving
 
 from asr import Recognizer
 from asr.runtime.onnx_model import bundled_model
 from asr.streaming import Final
+from asr.streaming.server.app import create_app
+from asr.streaming.server.protocols.realtime_items import Items
+from asr.streaming.server.security.access import Access
+from asr.streaming.server.security.limits import Limits
+from asr.streaming.server.server import Server
 
 LOGPROBS = "item.input_audio_transcription.logprobs"
 
@@ -98,6 +105,24 @@ def test_times_logprobs_and_alternatives_as_asked_for(
     ends = [0.0, *(final.end for final in finals)]
     spans = [math.ceil(round(end - start, 3)) for start, end in pairwise(ends)]
     assert [item["usage"]["seconds"] for item in items] == spans
+
+
+def test_failure_to_send_transcripts_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Items, "take", Mock(side_effect=KeyError("a mistake")))
+    recognizer = Recognizer(bundled_model("int8"), search="greedy", second_pass=False)
+    app = create_app(Server(recognizer, Limits(idle_s=3.0), num_threads=1), Access())
+    with (
+        TestClient(app) as client,
+        client.websocket_connect("/v1/realtime", headers={"host": "localhost"}) as websocket,
+    ):
+        assert websocket.receive_json()["type"] == "session.created"
+        websocket.send_json({"type": "input_audio_buffer.append", "audio": encoded(np.zeros(4800))})
+        websocket.send_json({"type": "input_audio_buffer.commit"})
+        assert websocket.receive_json()["type"] == "error"
+    (record,) = [each for each in caplog.records if each.name == "asr_stream.server" and each.exc_info]
+    assert record.message == "realtime: the transcripts cannot be sent"
 
 
 def test_whoever_asks_for_nothing_gets_text_alone(server: RunningServer, audio: np.ndarray) -> None:

@@ -16,6 +16,7 @@ import asyncio
 import base64
 import contextlib
 import json
+import logging
 import uuid
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -35,6 +36,8 @@ from asr.streaming.server.protocols.realtime_items import Items, Mark
 from asr.streaming.server.protocols.websocket import INTERNAL_ERROR, Client, refuse
 from asr.streaming.server.server import Refused, Server
 from asr.streaming.server.session import Session, SessionFailed
+
+logger = logging.getLogger("asr_stream.server")
 
 SUBPROTOCOL = "realtime"
 MIN_COMMIT_S = 0.1
@@ -113,6 +116,11 @@ class Connection:
                 texts = await asyncio.to_thread(self._texts, event) if long else self._texts(event)
                 for text in texts:
                     await self._client.send(text)
+        except (WebSocketDisconnect, SessionFailed):
+            raise
+        except Exception:  # `run` often sees only that the session is closed
+            logger.exception("realtime: the transcripts cannot be sent")
+            raise
         finally:
             self._session.close()  # because `_receive` may wait until events are read
 
