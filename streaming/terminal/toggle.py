@@ -66,16 +66,19 @@ class Switch:
 
         self.on = on
         self._path = socket_path()
-        self._lock = open(self._path.with_suffix(".lock"), "w")  # noqa: SIM115, closed by __exit__
+        lock = self._path.with_suffix(".lock")
         try:
+            self._lock = open(lock, "w")  # noqa: SIM115, closed by __exit__
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             self._lock.close()
             raise ToggleError("dictation runs already: asr-stream toggle switches it on and off") from error
-        self._path.unlink(missing_ok=True)  # left by a killed process
+        except OSError as error:
+            raise ToggleError(f"cannot lock {lock}: {error.strerror}") from error
         self._socket = socket.socket(socket.AF_UNIX)
         before = os.umask(0o177)
         try:
+            self._path.unlink(missing_ok=True)  # left by a killed process
             self._socket.bind(str(self._path))
         except OSError as error:  # such as a path of more than 107 bytes
             self._socket.close()

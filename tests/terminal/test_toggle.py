@@ -81,3 +81,10 @@ def test_the_command_reports_errors(
         f"asr-stream: XDG_RUNTIME_DIR is {folder}/missing, which cannot be used: No such file or directory",
         "asr-stream: XDG_RUNTIME_DIR is not set: export XDG_RUNTIME_DIR=/run/user/$(id -u), or a folder of yours",
     ]
+
+
+@pytest.mark.parametrize(("name", "action"), [("asr-stream.lock", "lock"), ("asr-stream.sock", "listen at")])
+def test_file_that_cannot_be_used_is_named(folder: Path, name: str, action: str) -> None:
+    (folder / name).mkdir()
+    with pytest.raises(ToggleError, match=f"^cannot {action} {folder}/{name}: Is a directory$"):
+        Switch(on=True)
