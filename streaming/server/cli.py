@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import errno
 import gc
 import logging
 import os
@@ -16,7 +17,8 @@ from dataclasses import fields
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from asr.command import how_to_install
+from asr.command import Parser, how_to_install
+from asr.options import flag
 from asr.streaming.server.security.descriptors import BACKLOG, provide
 from asr.streaming.server.security.limits import Limits
 from asr.streaming.server.security.log import set_up_logging
@@ -66,9 +68,9 @@ def main(argv: Sequence[str]) -> int:
     return _serve(args, parser, limits, token)
 
 
-def new_parser() -> argparse.ArgumentParser:
+def new_parser() -> Parser:
     """The options of the server."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="asr-stream serve",
         description="Serve live transcription: OpenAI's API (files and Realtime), vosk-server's\n"
         "protocol, Wyoming, and a page for browsers. If the environment variable\n"
@@ -108,7 +110,7 @@ def new_parser() -> argparse.ArgumentParser:
     limits = parser.add_argument_group("limits")
     for field in fields(Limits):
         limits.add_argument(
-            f"--{field.name.replace('_', '-')}",
+            flag(field.name),
             type=int if field.type == "int" else float,
             default=field.default,
             metavar="N" if field.type == "int" else "S" if field.name.endswith("_s") else "PERCENT",
@@ -136,11 +138,11 @@ def limits_of(args: argparse.Namespace) -> Limits:
 
 def _serve(args: argparse.Namespace, parser: argparse.ArgumentParser, limits: Limits, token: str) -> int:
     try:
-        listening = listen(args.host, args.port, "--port")
+        listening = listen(args.host, args.port)
         provide(limits, num_ports=1 + (args.wyoming_port is not None))
         wyoming = None
         if args.wyoming_port is not None:
-            wyoming = listen(args.wyoming_host, args.wyoming_port, "--wyoming-port")
+            wyoming = listen(args.wyoming_host, args.wyoming_port, "wyoming_")
     except ValueError as error:
         print_error(error)
         return 1
@@ -151,8 +153,8 @@ def _serve(args: argparse.Namespace, parser: argparse.ArgumentParser, limits: Li
     return 0
 
 
-def listen(host: str, port: int, option: str) -> socket.socket:
-    """Raises ValueError for an address that cannot be used."""
+def listen(host: str, port: int, prefix: str = "") -> socket.socket:
+    """prefix: of the two options. Raises ValueError for an address that cannot be used."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # Passes the protocol number, because asyncio sets TCP_NODELAY only on connections of such sockets.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -165,6 +167,8 @@ def listen(host: str, port: int, option: str) -> socket.socket:
         listening.listen(BACKLOG)
     except OSError as error:
         listening.close()
+        is_host = isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL
+        option = flag(f"{prefix}{'host' if is_host else 'port'}")
         raise ValueError(
             f"cannot listen on {host} port {port}: {error.strerror}; choose another with {option}"
         ) from error

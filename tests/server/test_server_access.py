@@ -139,13 +139,30 @@ def test_who_is_refused_leaves_nothing_in_the_log(locked: RunningServer) -> None
 def test_ports_out_of_range_are_refused(capsys: pytest.CaptureFixture[str], option: str, value: str) -> None:
     with pytest.raises(SystemExit) as ended:
         main([option, value])
-    expected = f"argument {option}: {value} is not a port; choose 1 to 65535, or 0 for a free port\n"
-    assert ended.value.code == 2 and capsys.readouterr().err.endswith(expected)
+    expected = f"argument {option}: {value} is not a port; choose 1 to 65535, or 0 for a free port"
+    assert ended.value.code == 2 and capsys.readouterr().err.endswith(f"{expected}; see asr-stream serve --help\n")
+
+
+def test_limit_out_of_range_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--max-sessions", "0"])
+    complaint = "--max-sessions is 0; it must be a number of at least 1"
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == f"asr-stream serve: {complaint}; see asr-stream serve --help\n"
+
+
+@pytest.mark.parametrize("host", ["203.0.113.1", ":::"])
+def test_wrong_host_is_named(capsys: pytest.CaptureFixture[str], host: str) -> None:
+    """The first is no address of this machine."""
+    assert main(["--host", host, "--port", "0"]) == 1
+    assert capsys.readouterr().err.endswith("; choose another with --host\n")
+    assert main(["--port", "0", "--wyoming-port", "0", "--wyoming-host", host]) == 1
+    assert capsys.readouterr().err.endswith("; choose another with --wyoming-host\n")
 
 
 @pytest.mark.parametrize("value", ["-1", "²", "all"])
 def test_numbers_of_threads_are_checked(capsys: pytest.CaptureFixture[str], value: str) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--threads", value])
-    expected = f"argument --threads: {value} is not a number of threads; choose 0 for one per core, or more\n"
-    assert ended.value.code == 2 and capsys.readouterr().err.endswith(expected)
+    expected = f"argument --threads: {value} is not a number of threads; choose 0 for one per core, or more"
+    assert ended.value.code == 2 and capsys.readouterr().err.endswith(f"{expected}; see asr-stream serve --help\n")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from asr.options import flag
+
 
 def _limit(default: float, help: str) -> Any:
     return field(default=default, metadata={"help": help})
@@ -33,7 +35,7 @@ class Limits:
             value = getattr(self, each.name)
             least = 1 if each.type == "int" else 0.05
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value < float("inf"):
-                raise ValueError(f"{each.name} is {value!r}; it must be a number of at least {least}")
+                raise ValueError(f"{flag(each.name)} is {value!r}; it must be a number of at least {least}")
 
     @property
     def max_connections(self) -> int:
