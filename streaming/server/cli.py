@@ -8,7 +8,6 @@ import errno
 import gc
 import logging
 import os
-import signal
 import socket
 import sys
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from dataclasses import fields
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from asr.command import Parser, how_to_install
+from asr.command import Parser, ending_signals, how_to_install
 from asr.options import flag
 from asr.streaming.server.security.descriptors import BACKLOG, provide
 from asr.streaming.server.security.limits import Limits
@@ -224,9 +223,8 @@ async def _run(
 
     loop = asyncio.get_running_loop()
     uvicorn_server = Uvicorn(server_config(app, limits, server.connections))
-    # SIGHUP means that the terminal was closed. uvicorn handles SIGTERM and SIGINT. Under nohup, SIGHUP stays ignored.
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        loop.add_signal_handler(signal.SIGHUP, uvicorn_server.handle_exit, signal.SIGHUP, None)
+    for number in set(ending_signals()) - set(uvicorn.server.HANDLED_SIGNALS):
+        loop.add_signal_handler(number, uvicorn_server.handle_exit, number, None)
     gc.collect()
     gc.freeze()  # a full collection would visit all objects made so far, for 50 ms
     async with AsyncExitStack() as stack:
