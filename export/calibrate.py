@@ -15,6 +15,7 @@ import onnx
 from asr._core import CALIBRATION, FORMAT_VERSION
 from asr.export.write import with_checksum
 from asr.files import replacing
+from asr.options import flag
 from asr.runtime.metadata import MetadataError
 from asr.runtime.onnx_model import ModelError, OnnxModel
 
@@ -25,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for key, numbers in CALIBRATION.items():
         example = ",".join(f"{number:g}" for number in numbers.values())
         parser.add_argument(
-            f"--{key.replace('_', '-')}",
+            flag(key),
             type=_numbers,
             metavar="NUMBERS",
             help=f"{', '.join(numbers)}; bundled models: {example}",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import asr
 from asr.command import Parser
+from asr.options import flag
 from asr.streaming.audio.audio_file import STDIN
 from asr.streaming.terminal.formats import FORMATS, format_of, is_folder, is_taken, output_path
 from asr.streaming.terminal.options import add_recognition_options
@@ -174,7 +175,7 @@ def _add_files(parser: Parser, args: argparse.Namespace) -> None:
         return
     for option in ("device", "sample", "list_devices"):
         if getattr(args, option):
-            parser.error(f"{args.files[0]} is a source, and so is --{option.replace('_', '-')}: give one of the two")
+            parser.error(f"{args.files[0]} is a source, and so is {flag(option)}: give one of the two")
     first = Path(args.files[0])
     if len(first.parts) == 1 and not first.suffix and args.files[0] != STDIN and not os.path.exists(first):
         parser.error(f"{args.files[0]} is neither a command (serve, toggle) nor a file")

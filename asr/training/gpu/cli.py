@@ -13,6 +13,7 @@ from rich.console import Console
 from asr.command import split_weight
 from asr.cores import num_cores
 from asr.files import require_folder
+from asr.options import flag
 from asr.tables import Refusal, left_out
 from asr.training.checkpoint import load_pretrained
 from asr.training.gpu.recordings import read_noise, read_rooms, read_speech
@@ -87,10 +88,10 @@ def run(args: argparse.Namespace) -> int:
     """Entry of `asr train-gpu`. Raises ValueError for arguments and recordings that it cannot use."""
     for name, least in (("num_rooms", 1), ("jobs", 1), ("seed", 0)):
         if (value := getattr(args, name)) < least:
-            raise ValueError(f"--{name.replace('_', '-')} {value} must be at least {least}")
+            raise ValueError(f"{flag(name)} {value} must be at least {least}")
     for name in ("minutes", "lr", "batch_s"):
         if not 0 < (value := getattr(args, name)) < float("inf"):
-            raise ValueError(f"--{name.replace('_', '-')} {value:g} must be a number above 0")
+            raise ValueError(f"{flag(name)} {value:g} must be a number above 0")
     if args.output.suffix != ".safetensors":
         raise ValueError(f"{args.output} must end with .safetensors")
     require_folder(args.output)
