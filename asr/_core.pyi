@@ -102,7 +102,7 @@ class Option:
 OPTIONS: dict[str, Option]
 
 class OptionValues(TypedDict, total=False):  # in the stub only
-    # <options> written by python -m asr.options --write
+    # <options> written by python scripts/write_options.py
     chunk_ms: int | None
     left_context_ms: int | None
     search: str | None

@@ -1,7 +1,7 @@
 // The options of recognition: one table, from which everything else is generated. Python, C and JavaScript set an
 // option by its name; the command line, its help and the docs loop over the rows.
 //
-// A new option is a field at the end of asr_options, a row here, and its use; then `python -m asr.options --write`.
+// A new option is a field at the end of asr_options, a row here, and its use; then `python scripts/write_options.py`.
 // Assets of recognition (model, language model, hotwords, ...) are not options.
 #pragma once
 

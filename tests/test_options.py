@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 from support.benchmark_module import load_benchmark
 from support.c_build import build
+from write_options import COMMAND, ROOT, WRITTEN, camel_case
 
 from asr import Recognizer, _core, config, features, tokenizer
-from asr.options import COMMAND, OPTIONS, ROOT, WRITTEN, camel_case, flag
+from asr.options import OPTIONS, flag
 from asr.runtime import metadata
 from asr.runtime.search import LmWeights, decode, decode_words
 from asr.streaming.terminal.options import add_recognition_options

@@ -59,7 +59,7 @@ export interface Runtime {
 
 /** Options of recognition. */
 export interface Options {
-  // <options> written by python -m asr.options --write
+  // <options> written by python scripts/write_options.py
   /** audio per step; text appears once per chunk; a multiple of 40 in [40, 5120]; default: the model file's, usually
    * 640 */
   chunkMs?: number;

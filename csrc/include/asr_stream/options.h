@@ -17,7 +17,7 @@ typedef enum asr_text { ASR_TEXT_FORMATTED = 0, ASR_TEXT_PLAIN = 1 } asr_text;
 typedef enum asr_spelling { ASR_SPELLING_AMERICAN = 0, ASR_SPELLING_BRITISH = 1, ASR_SPELLING_MIXED = 2 } asr_spelling;
 
 /* Defaults: asr_options_init. Values that the model file sets by default are -1, doubles NAN. The comments are
- * written by `python -m asr.options --write`. */
+ * written by `python scripts/write_options.py`. */
 typedef struct asr_options {
   size_t struct_size; /* sizeof(asr_options) */
   /* audio per step; text appears once per chunk; a multiple of 40 in [40, 5120]; default: the model file's, usually

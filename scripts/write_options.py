@@ -1,0 +1,83 @@
+"""Updates the files generated from the table of options in csrc/options.h: python scripts/write_options.py
+
+These are docs/reference/options.md, the types of JavaScript and Python, and the comments of the C header.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+from asr.options import OPTIONS, default, described
+
+ROOT = Path(__file__).parents[1]
+COMMAND = "python scripts/write_options.py"
+
+
+def docs_table() -> Iterator[str]:
+    yield "| option | values | default | |"
+    yield "| --- | --- | --- | --- |"
+    for option in OPTIONS.values():
+        yield f"| `{option.name}` | {option.allowed.removeprefix('in ')} | {default(option)} | {option.doc} |"
+
+
+def camel_case(name: str) -> str:
+    return re.sub("_([a-z])", lambda letter: letter[1].upper(), name)
+
+
+def comment(opening: str, text: str) -> list[str]:
+    """Wraps `text` as a C or JavaScript comment."""
+    end = "\N{NO-BREAK SPACE}*/"  # not on a line by itself
+    lines = textwrap.wrap(f"{opening} {text}{end}", 118, initial_indent="  ", subsequent_indent="   * ")
+    return [line.replace(end, " */") for line in lines]
+
+
+def javascript_fields() -> Iterator[str]:
+    for option in OPTIONS.values():
+        types = {"flag": "boolean", "choice": " | ".join(f'"{choice}"' for choice in option.choices)}
+        yield from comment("/**", described(option))
+        yield f"  {camel_case(option.name)}?: {types.get(option.type, 'number')};"
+
+
+def python_fields() -> Iterator[str]:
+    types = {"flag": "bool", "choice": "str", "number": "float"}
+    for option in OPTIONS.values():
+        yield f"    {option.name}: {types.get(option.type, 'int')} | None"
+
+
+def with_comments(header: str) -> str:
+    """The C header with a comment before each field."""
+    for option in OPTIONS.values():
+        text = described(option) + (f"; asr_{option.name}" if option.choices else "")
+        field = re.compile(rf"(  /\*(?:(?!\*/).)*\*/\n)?(?=  (?:int32_t|double) {option.name};)", re.DOTALL)
+        header = field.sub("\n".join(comment("/*", text)) + "\n", header, count=1)
+    return header
+
+
+def between(text: str, lines: Iterator[str]) -> str:
+    """Replaces the text between two markers in `text` with `lines`."""
+    marked = r"(<options>[^\n]*\n).*?([^\n]*</options>)"
+    return re.sub(marked, lambda mark: "".join((mark[1], *(f"{line}\n" for line in lines), mark[2])), text, flags=re.S)
+
+
+WRITTEN = {
+    "docs/reference/options.md": lambda text: between(text, docs_table()),
+    "js/src/index.d.ts": lambda text: between(text, javascript_fields()),
+    "asr/_core.pyi": lambda text: between(text, python_fields()),
+    "csrc/include/asr_stream/options.h": with_comments,
+}
+"""Files of the source tree, and the function that updates their text."""
+
+
+def main() -> None:
+    for name, update in WRITTEN.items():
+        text = (ROOT / name).read_text(encoding="utf-8")
+        if (new := update(text)) != text:
+            (ROOT / name).write_text(new, encoding="utf-8")
+            print(f"{name} was out of date")
+
+
+if __name__ == "__main__":
+    main()
