@@ -30,7 +30,7 @@ class Refused(Exception):
 
 
 class Server:
-    """Open sessions and their threads, for one event loop. `async with` ends the threads."""
+    """Open sessions and their threads, for one event loop. `stop` ends the threads."""
 
     def __init__(self, recognizer: Recognizer, limits: Limits | None = None, num_threads: int = 0) -> None:
         """num_threads: threads of recognition; 0: one for each core that this process may use."""
@@ -103,12 +103,6 @@ class Server:
             self.sessions.discard(session)
             self.metrics.session_ended(protocol, session)
             logger.info("%s: %.1f s of audio in %.1f s", protocol, session.audio_s, time.monotonic() - began)
-
-    async def __aenter__(self) -> Server:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.stop()
 
     async def stop(self) -> None:
         """Waits for the sessions' finals within the limits, then closes the sessions and the threads.

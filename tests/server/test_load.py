@@ -10,6 +10,7 @@ import urllib.request
 import numpy as np
 import pytest
 from starlette.testclient import TestClient, WebSocketDenialResponse
+from support.scheduling import running
 from support.server import serving
 from websockets.sync.client import connect
 
@@ -39,7 +40,7 @@ async def be_busy(server: Server, busy_s: float, audio_s: float) -> None:
 
 def test_the_cost_of_audio_is_measured(recognizer: Recognizer, sample: np.ndarray) -> None:
     async def run() -> None:
-        async with Server(recognizer, num_threads=2) as server, server.open("test"):
+        async with running(recognizer, num_threads=2) as server, server.open("test"):
             assert server.scheduler.cost == pytest.approx(USUAL_COST)
             assert server.load == pytest.approx(100 * USUAL_COST / 2)
             await be_busy(server, 0.5, 0.5)
@@ -65,7 +66,7 @@ def test_excess_stream_is_refused_and_others_go_on(
 
     async def run() -> None:
         limits = Limits(max_load=5.0)
-        async with Server(recognizer, limits, num_threads=1) as server, server.open("test") as first:
+        async with running(recognizer, limits, num_threads=1) as server, server.open("test") as first:
             async with server.open("test"):
                 with pytest.raises(Refused, match="overloaded"):
                     async with server.open("test"):
@@ -87,7 +88,7 @@ def test_one_stream_is_always_taken(recognizer: Recognizer) -> None:
     """Otherwise nothing would be measured any more, and a server that was slow once would reject streams forever."""
 
     async def run() -> None:
-        async with Server(recognizer, Limits(max_load=0.05), num_threads=1) as server:
+        async with running(recognizer, Limits(max_load=0.05), num_threads=1) as server:
             async with server.open("test"):
                 await be_busy(server, 0.2, 0.0)
             async with server.open("test"):

@@ -9,7 +9,7 @@ import threading
 import numpy as np
 import pytest
 from support.recognition import finals, recognize
-from support.scheduling import WAIT_S, Gate
+from support.scheduling import WAIT_S, Gate, running
 
 from asr import Recognizer
 from asr.runtime.onnx_model import bundled_model
@@ -29,7 +29,7 @@ def recognizer() -> Recognizer:
 
 def test_partials_are_coalesced_and_finals_never(recognizer: Recognizer, conversation: np.ndarray) -> None:
     async def run() -> tuple[list[Event], list[Event]]:
-        async with Server(recognizer) as server, server.open("test") as session:
+        async with running(recognizer) as server, server.open("test") as session:
             await session.accept_waveform(conversation[:24000])
             first = await session.settle()
             await session.accept_waveform(conversation[24000:])
@@ -50,7 +50,7 @@ def test_error_does_not_take_back_a_partial(recognizer: Recognizer, sample: np.n
     audio[19000] = np.nan
 
     async def run() -> list[str]:
-        async with Server(recognizer) as server, server.open("test") as session:
+        async with running(recognizer) as server, server.open("test") as session:
             await session.accept_waveform(audio)
             return [event.type for event in await session.settle()]
 
@@ -76,7 +76,7 @@ def test_short_pieces_take_few_turns_without_delay(
             num_turns += 1
             original(server.scheduler, *args)
 
-        async with Server(recognizer) as server, server.open("test") as session:
+        async with running(recognizer) as server, server.open("test") as session:
             server.scheduler.submit = submit
             answers = []
             for index, piece in enumerate(pieces):
@@ -101,7 +101,7 @@ def test_pieces_are_held_only_when_nothing_else_waits(recognizer: Recognizer, sa
     """The reported number of missing samples is outdated if more audio has been queued since."""
 
     async def run() -> None:
-        async with Server(recognizer, num_threads=1) as server, server.open("test") as session:
+        async with running(recognizer, num_threads=1) as server, server.open("test") as session:
             jobs: list[Job] = []
             server.scheduler.submit = lambda job, *_: jobs.append(job)  # type: ignore[method-assign]
             for _ in range(2):
@@ -121,7 +121,7 @@ def test_empty_pieces_are_not_held_without_end(
     submitted = []
 
     async def run() -> None:
-        async with Server(recognizer, num_threads=1) as server, server.open("test") as session:
+        async with running(recognizer, num_threads=1) as server, server.open("test") as session:
             await session.accept_waveform(sample[:160])
             await session.settle()
             monkeypatch.setattr(server.scheduler, "submit", lambda *call: submitted.append(call))
@@ -141,7 +141,7 @@ async def iterations() -> None:
 def test_audio_waits_while_too_much_is_queued(recognizer: Recognizer, sample: np.ndarray) -> None:
     async def run() -> None:
         limits = Limits(max_queued_s=1.0)
-        async with Server(recognizer, limits, num_threads=1) as server, server.open("test") as session:
+        async with running(recognizer, limits, num_threads=1) as server, server.open("test") as session:
             gate = await asyncio.to_thread(Gate, server.scheduler, recognizer)
             await session.accept_waveform(sample[:17000])
             pushing = asyncio.create_task(session.accept_waveform(sample[:1000]))
@@ -157,7 +157,7 @@ def test_options_change_when_earlier_audio_is_recognized(recognizer: Recognizer,
     """A client that keeps changing them has few recognizers."""
 
     async def run() -> None:
-        async with Server(recognizer, num_threads=1) as server, server.open("test") as session:
+        async with running(recognizer, num_threads=1) as server, server.open("test") as session:
             gate = await asyncio.to_thread(Gate, server.scheduler, recognizer)
             await session.accept_waveform(sample[:1000])
             changing = asyncio.create_task(session.change(text="formatted"))
@@ -174,7 +174,7 @@ def test_pieces_wait_while_too_many_are_queued(recognizer: Recognizer) -> None:
     """However short the pieces are, because each message takes more memory than its samples."""
 
     async def run() -> None:
-        async with Server(recognizer, num_threads=1) as server, server.open("test") as session:
+        async with running(recognizer, num_threads=1) as server, server.open("test") as session:
             gate = await asyncio.to_thread(Gate, server.scheduler, recognizer)
 
             async def flood() -> None:
@@ -215,7 +215,7 @@ def test_sessions_are_counted_and_refused(recognizer: Recognizer) -> None:
 
 def test_a_session_refuses_what_a_stream_refuses(recognizer: Recognizer) -> None:
     async def run() -> None:
-        async with Server(recognizer) as server, server.open("test") as session:
+        async with running(recognizer) as server, server.open("test") as session:
             with pytest.raises(ValueError, match="expected float32"):
                 await session.accept_waveform(np.zeros(10))
             with pytest.raises(ValueError, match="sample_rate"):
@@ -284,7 +284,7 @@ def test_a_session_that_failed_reports_it(recognizer: Recognizer, sample: np.nda
             await session.accept_waveform(sample)
 
     async def serve() -> None:
-        async with Server(recognizer) as server, server.open("test") as session:
+        async with running(recognizer) as server, server.open("test") as session:
             await run(session)
 
     asyncio.run(serve())
@@ -297,7 +297,7 @@ def test_events_before_a_failure_are_given(recognizer: Recognizer) -> None:
 
     async def run() -> list[Event]:
         events = []
-        async with Server(recognizer) as server, server.open("test") as session:
+        async with running(recognizer) as server, server.open("test") as session:
             submit = server.scheduler.submit
             server.scheduler.submit = lambda job, *_: submit(job, break_down)  # type: ignore[method-assign]
             await session.end_utterance()

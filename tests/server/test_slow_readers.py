@@ -15,6 +15,7 @@ import pytest
 from starlette.websockets import WebSocketDisconnect
 from support.connections import Client, with_server
 from support.raw_sockets import BINARY, frame
+from support.scheduling import running
 
 from asr import Recognizer
 from asr.runtime.onnx_model import bundled_model
@@ -28,7 +29,6 @@ from asr.streaming.server.scheduler import Job, Report
 from asr.streaming.server.security.connections import READ_SIZE
 from asr.streaming.server.security.descriptors import OpenConnections
 from asr.streaming.server.security.limits import Limits
-from asr.streaming.server.server import Server
 from asr.streaming.server.session import MAX_QUEUED, SessionFailed
 
 WAIT_S = 60.0
@@ -64,7 +64,7 @@ def test_unread_reports_wait_for_their_reader(recognizer: Recognizer) -> None:
     num_reports = 5 * MAX_QUEUED
 
     async def run() -> None:
-        async with Server(recognizer, num_threads=1) as server, server.open("test") as session:
+        async with running(recognizer, num_threads=1) as server, server.open("test") as session:
             num_taken = 0
 
             async def flood() -> None:
@@ -88,7 +88,7 @@ def test_unread_reports_wait_for_their_reader(recognizer: Recognizer) -> None:
 
 def test_a_closed_session_keeps_its_reason(recognizer: Recognizer) -> None:
     async def run() -> None:
-        async with Server(recognizer, num_threads=1) as server, server.open("test") as session:
+        async with running(recognizer, num_threads=1) as server, server.open("test") as session:
             jobs: list[Job] = []
             server.scheduler.submit = lambda job, *_: jobs.append(job)  # type: ignore[method-assign]
             await session.end_utterance()
@@ -135,7 +135,7 @@ def test_departed_client_ends_a_waiting_session(recognizer: Recognizer) -> None:
     """The client has stopped reading, so the server has stopped reading from it."""
 
     async def run() -> None:
-        async with Server(recognizer, num_threads=1) as server, server.open("test") as session:
+        async with running(recognizer, num_threads=1) as server, server.open("test") as session:
             page: Any = Page(num_read=10)
             serving = asyncio.create_task(Connection(page, session, "", old_form=False).run())
             while page.num_read >= 0 or session.is_active:

@@ -1,14 +1,27 @@
-"""Clients of the server's scheduler."""
+"""Clients of the server's scheduler, and a server in this process."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from asr import Recognizer
 from asr.streaming import Event
 from asr.streaming.server.scheduler import Job, Report, Scheduler
+from asr.streaming.server.security.limits import Limits
+from asr.streaming.server.server import Server
 
 WAIT_S = 60.0
+
+
+@asynccontextmanager
+async def running(recognizer: Recognizer, limits: Limits | None = None, num_threads: int = 0) -> AsyncIterator[Server]:
+    server = Server(recognizer, limits, num_threads)
+    try:
+        yield server
+    finally:
+        await server.stop()
 
 
 class Client:
