@@ -143,29 +143,8 @@ class Recognizer:
             "punctuation", (punctuation, num_threads), lambda: _open_punctuation(punctuation, num_threads)
         )
         tokens, phones = output_symbols(self.onnx.tokens), list(metadata.phones)
-        if phrases is not None and hotwords:
-            raise ValueError("phrases are a grammar, which takes no hotwords; give one of the two")
-        if lm == "auto":
-            lm = "bundled" if model is None and self.search not in WITHOUT_LM else None
-        if self.search in WITHOUT_LM and phrases is None and (lm or hotwords):
-            raise ValueError(
-                f"search {self.search} takes no language model and no hotwords; use search beam or rescore"
-            )
-        if lm == "bundled":
-            _check_bundled_lm(tokens)
-        self.language_model: NgramLm | None = self._open("lm", lm, lambda: _open_lm(lm)) if lm else None
-        # Only useful if the words come from the n-grams. The bundled network suits general English, as in the bundled
-        # n-grams and those that `asr lm adapt` and `mix` make from them.
-        if neural_lm == "auto":
-            is_english = metadata.language.split("-")[0] == "en"
-            is_general = self.language_model is not None and self.language_model.num_ngrams[0] >= MIN_GENERAL_WORDS
-            neural_lm = bundled_neural_lm() if phones and is_english and is_general else None
-        self.neural_model: NeuralLmFile | None = None
-        if neural_lm is not None and self.language_model is not None and phrases is None:
-            chosen_lm = neural_lm
-            self.neural_model = self._open(
-                "neural_lm", (neural_lm, num_threads), lambda: _open_neural_lm(chosen_lm, num_threads)
-            )
+        self.language_model = self._new_language_model(tokens)
+        self.neural_model = self._new_neural_model()
         self.fusion: LmFusion | None = None
         grammar: Phrases | None = None
         if phrases is not None:
@@ -204,14 +183,7 @@ class Recognizer:
             neural_lm=self.neural_model.metadata if self.neural_model else None,
             calibration=metadata.calibration,
         )
-        try:
-            metadata.check_front_end()
-        except MetadataError as error:
-            raise ModelError(f"{self.onnx.path}: {error}") from error
-        if self.segment_options.rescores and not self.onnx.has_decoder:
-            raise ValueError("this model has no decoder to rescore with; use search='beam' or export it again")
-        if self.segment_options.searches_jointly and not self.onnx.has_decoder_steps:
-            raise ValueError("this model has no decoder to search with; use search='beam' or export it again")
+        self._check_model()
         if self._opened["model"] is not former and not isinstance(model, OnnxModel):
             self._warm_up()
 
@@ -219,6 +191,45 @@ class Recognizer:
         if what not in self._opened or self._opened[what][0] != key:
             self._opened[what] = (key, make())
         return self._opened[what][1]
+
+    def _new_language_model(self, tokens: list[str]) -> NgramLm | None:
+        model, lm, hotwords, phrases = (self._given[name] for name in ("model", "lm", "hotwords", "phrases"))
+        if phrases is not None and hotwords:
+            raise ValueError("phrases are a grammar, which takes no hotwords; give one of the two")
+        if lm == "auto":
+            lm = "bundled" if model is None and self.search not in WITHOUT_LM else None
+        if self.search in WITHOUT_LM and phrases is None and (lm or hotwords):
+            raise ValueError(
+                f"search {self.search} takes no language model and no hotwords; use search beam or rescore"
+            )
+        if lm == "bundled":
+            _check_bundled_lm(tokens)
+        return self._open("lm", lm, lambda: _open_lm(lm)) if lm else None
+
+    def _new_neural_model(self) -> NeuralLmFile | None:
+        """Only useful if the words come from the n-grams. The bundled network suits general English, as in the bundled
+        n-grams and those that `asr lm adapt` and `mix` make from them."""
+        neural_lm, num_threads = self._given["neural_lm"], self._given["num_threads"]
+        if self.language_model is None or self._given["phrases"] is not None:
+            return None
+        if neural_lm == "auto":
+            metadata = self.onnx.metadata
+            is_english = metadata.language.split("-")[0] == "en"
+            is_general = self.language_model.num_ngrams[0] >= MIN_GENERAL_WORDS
+            neural_lm = bundled_neural_lm() if metadata.phones and is_english and is_general else None
+        if neural_lm is None:
+            return None
+        return self._open("neural_lm", (neural_lm, num_threads), lambda: _open_neural_lm(neural_lm, num_threads))
+
+    def _check_model(self) -> None:
+        try:
+            self.onnx.metadata.check_front_end()
+        except MetadataError as error:
+            raise ModelError(f"{self.onnx.path}: {error}") from error
+        if self.segment_options.rescores and not self.onnx.has_decoder:
+            raise ValueError("this model has no decoder to rescore with; use search='beam' or export it again")
+        if self.segment_options.searches_jointly and not self.onnx.has_decoder_steps:
+            raise ValueError("this model has no decoder to search with; use search='beam' or export it again")
 
     def _warm_up(self) -> None:
         """Runs each graph once: the first run takes several times as long and must not delay the first words."""
