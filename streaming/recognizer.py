@@ -261,7 +261,7 @@ class Recognizer:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Sentences: what makes most words wrong, and each skipped line of a list with the reason."""
+        """The spelling warning, if there is one, and a sentence for each skipped line of a list."""
         spelled = (self.spelling_warning,) if self.spelling_warning else ()
         return (*spelled, *self.skipped_lines)
 

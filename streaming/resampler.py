@@ -41,8 +41,7 @@ def check_samples(samples: np.ndarray) -> None:
 def mono(samples: np.ndarray) -> np.ndarray:
     """(num_samples,), or (num_samples, num_channels) with channels to average; float32 or int16 -> (num_samples,).
 
-    Raises ValueError for anything else.
-
+    The average of several channels of int16 is float32. Raises ValueError for anything else.
     """
     if isinstance(samples, np.ndarray) and samples.ndim == 2 and 1 <= samples.shape[1] <= MAX_CHANNELS:
         check_samples(samples[:, 0])

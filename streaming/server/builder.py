@@ -16,7 +16,7 @@ from asr.streaming.recognizer import Recognizer
 _QUICK = {"text", "second_pass", "silence_after_speech_s", "min_silence_after_speech_s"}
 """Options that can be changed in 0.1 ms."""
 ENDING = "the server is about to end; connect again later"
-"""What clients are told that come late."""
+"""The message for clients that connect while the server is shutting down."""
 
 
 class BuilderClosed(Exception):

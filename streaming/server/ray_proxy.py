@@ -12,7 +12,7 @@ from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 SERVICE_RESTART = 1012
-REASON = "what served this stream has ended unexpectedly; connect again"
+REASON = "the server process of this stream ended unexpectedly; connect again"
 
 
 class CloseFrame:

@@ -191,7 +191,9 @@ def _check_sources(parser: Parser, args: argparse.Namespace) -> None:
     if args.system_audio and not_live:
         parser.error(f"--system-audio is a source, and so is {not_live}: give one of the two")
     if args.microphone and not args.system_audio:
-        parser.error("--microphone is for --system-audio, to caption both; alone the microphone is the default")
+        parser.error(
+            "--microphone captions the microphone in addition to --system-audio; without --system-audio, leave it out"
+        )
     args.microphone = args.microphone or (args.system_audio and args.device is not None)
     if args.type is None and args.paused:
         parser.error("--paused is for dictation: give --type as well")

@@ -17,7 +17,7 @@ from asr.text import printable
 TIMEOUT_S = 10.0
 """Timeout in addition to the time for the keys of a text."""
 KEYS_PER_S = 25.0
-"""Minimum timeout."""
+"""Minimum speed of a program; the time limit of a text follows from it."""
 MOST_KEYS = 100
 """Maximum keys of one command line."""
 
@@ -86,7 +86,8 @@ class TypingTool:
 TOOLS = {
     tool.name: tool
     for tool in (
-        # ms before the first key, which windows miss from a keyboard that is the first one, and between keys.
+        # Milliseconds before the first key and between keys. Without the first delay, a window misses the first key if
+        # no keyboard was connected before.
         TypingTool("wtype", ("wtype", "-s", "50", "-d", "5", "-")),
         TypingTool("dotool", ("dotool",), before="type ", enter="key enter"),
         TypingTool("ydotool", ("ydotool", "type", "--file", "-")),

@@ -250,7 +250,7 @@ def test_a_sample_rate_beyond_all_microphones(
         ("--type emacs", "invalid choice: 'emacs'"),
         ("--paused", "give --type as well"),
         ("--system-audio --file a.wav", "give one of the two"),
-        ("--microphone", "alone the microphone is the default"),
+        ("--microphone", "in addition to --system-audio; without --system-audio, leave it out"),
     ],
 )
 def test_options_that_contradict_each_other(arguments: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:

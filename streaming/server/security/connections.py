@@ -41,7 +41,8 @@ CLOSE_TIMEOUT_S = 1.0
 PING_INTERVAL_S = 20.0
 """Keeps proxies from closing an idle connection."""
 READ_SIZE, WEBSOCKET_READ_SIZE = 16384, 4096
-"""In bytes. A WebSocket's frame may have 6 bytes and takes about 10 us; the parser reads on to the end of the data."""
+"""Bytes per read. The parser handles all frames of a read before anything else runs: about 10 us each, and a frame may
+have only 6 bytes."""
 SMALL_SIZE = 64
 """In bytes. Smaller fragments and chunks count as frames without data."""
 MAX_SMALL_FRAMES, SMALL_FRAMES_PER_S = 256, 32.0

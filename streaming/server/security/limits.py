@@ -20,7 +20,7 @@ class Limits:
     max_load: float = _limit(90.0, "refuse new streams while the recognition threads are busier than this, in percent")
     max_message_bytes: int = _limit(65536, "size of a message from a client")
     max_upload_bytes: int = _limit(64 * 1024 * 1024, "size of an uploaded file")
-    max_upload_s: float = _limit(4 * 3600.0, "duration of the audio in it, in seconds")
+    max_upload_s: float = _limit(4 * 3600.0, "duration of the audio of an uploaded file, in seconds")
     max_queued_s: float = _limit(30.0, "seconds of audio queued per session; with more, reading from the client pauses")
     max_unread_bytes: int = _limit(
         64 * 1024 * 1024, "unread bytes of all WebSocket clients together; with more, reading from clients pauses"
