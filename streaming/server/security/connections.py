@@ -40,7 +40,7 @@ CLOSE_TIMEOUT_S = 1.0
 """Seconds for a WebSocket client to answer a close frame when the server ends."""
 PING_INTERVAL_S = 20.0
 """Keeps proxies from closing an idle connection."""
-READ_SIZE, WEBSOCKET_READ_SIZE = 16384, 4096
+READ_SIZE, WEBSOCKET_READ_SIZE = 16384, 2048
 """Bytes per read. The parser handles all frames of a read before anything else runs: about 10 us each, and a frame may
 have only 6 bytes."""
 SMALL_SIZE = 64
