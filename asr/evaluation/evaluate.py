@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from asr._core import LmFusion
+from asr._core import JOINT_BEAM_SIZE, LmFusion
 from asr.data.cuts import batches_by_length, evenly_spread, iterate_cuts, read_all
 from asr.evaluation.engine import Encoded, Engine, open_engine
 from asr.evaluation.plots import plot_wer
@@ -83,13 +83,14 @@ def evaluate(
     chunks_ms: Sequence[int | None],
     left_context_ms: int,
     searches: Sequence[str],
-    beam_size: int = BEAM_SIZE,
+    beam_size: int | None = None,
     ctc_weight: float | None = None,
     fusion: LmFusion | None = None,
     on_batch: Callable[[int], object] | None = None,
 ) -> list[Result]:
     """Recognizes `cuts` at every latency with every search.
 
+    beam_size: hypotheses in the beam; None: JOINT_BEAM_SIZE for attention and joint, otherwise BEAM_SIZE.
     ctc_weight: weight of CTC relative to the decoder; None: the model's own for rescoring, JOINT_CTC_WEIGHT for joint.
     fusion: the language model of the searches whose name ends in "+lm".
     on_batch: called with the number of utterances after each batch at one latency.
@@ -120,7 +121,7 @@ def _recognize(
     result: Result,
     cut: Any,
     encoded: Encoded,
-    beam_size: int,
+    beam_size: int | None,
     ctc_weight: float | None,
     fusion: LmFusion | None,
 ) -> None:
@@ -130,9 +131,11 @@ def _recognize(
     weight = ctc_weight
     if weight is None:
         weight = JOINT_CTC_WEIGHT if by_steps else engine.rescore_ctc_weight
+    if beam_size is None:
+        beam_size = JOINT_BEAM_SIZE if by_steps else BEAM_SIZE
     started = engine.seconds()
     if by_steps:
-        found = decode_by_steps(log_probs, engine.tokens, name, engine.step_decoder(), encoder_out, weight)
+        found = decode_by_steps(log_probs, engine.tokens, name, engine.step_decoder(), encoder_out, weight, beam_size)
     else:
         found = decode_words(
             log_probs,
@@ -248,7 +251,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name in asdict(LmWeights()):
         parser.add_argument(flag(f"lm_{name}"), type=float, metavar="X", help="default: the model's own")
     parser.add_argument(
-        "--beam-size", type=int, default=BEAM_SIZE, metavar="N", help="hypotheses in the beam (%(default)s)"
+        "--beam-size",
+        type=int,
+        metavar="N",
+        help=f"hypotheses in the beam (attention and joint: {JOINT_BEAM_SIZE}; others: {BEAM_SIZE})",
     )
     parser.add_argument(
         "--rescore-ctc-weight",

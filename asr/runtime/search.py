@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from asr import _core
 from asr._core import (
+    JOINT_BEAM_SIZE,
     OPTIONS,
     CtcGreedySearch,
     CtcPrefixBeamSearch,
@@ -229,11 +230,12 @@ def decode_by_steps(
     decoder: StepDecoder,
     encoder_out: npt.NDArray[np.float32],
     ctc_weight: float = JOINT_CTC_WEIGHT,
+    beam_size: int = JOINT_BEAM_SIZE,
 ) -> list[Word]:
     """The words of a whole utterance, by `name` of DECODER_SEARCHES; see `asr.runtime.joint_search.joint_search`.
 
     log_probs: (T, V) float32 of CTC, encoder_out: (T, dim) float32; tokens: spelling of every token id.
     """
     log_probs = np.ascontiguousarray(log_probs)
-    found = joint_search(log_probs, decoder, encoder_out, 0.0 if name == "attention" else ctc_weight)
+    found = joint_search(log_probs, decoder, encoder_out, 0.0 if name == "attention" else ctc_weight, beam_size)
     return words(found[0], tokens)

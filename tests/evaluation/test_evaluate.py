@@ -253,6 +253,13 @@ def test_each_search_has_its_own_weight_of_ctc(data: Path, tiny_onnx: Path, monk
     assert engine.rescore_ctc_weight != JOINT_CTC_WEIGHT
 
 
+def test_beam_size_applies_to_the_joint_search(data: Path, tiny_onnx: Path) -> None:
+    engine, cuts = open_engine(tiny_onnx), list(load_cuts(data))
+    by_size = [evaluate(engine, cuts, "d", [320], 640, ["joint"], size)[0] for size in (None, 8, 1)]
+    usual, eight, one = ([hypothesis for _, _, hypothesis in result.hypotheses] for result in by_size)
+    assert usual == eight != one
+
+
 def test_options_of_the_command_reach_the_search(
     data: Path, pairs_lm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
