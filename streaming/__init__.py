@@ -10,8 +10,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from asr.containers import AudioFileError
     from asr.streaming.audio.audio_file import read_blocks
-    from asr.streaming.audio.containers import AudioFileError
     from asr.streaming.audio.microphone import Microphone, MicrophoneError, list_devices
     from asr.streaming.events import Alternative, Error, Event, Final, Gap, Partial
     from asr.streaming.recognizer import Recognizer

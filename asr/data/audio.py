@@ -5,11 +5,12 @@ A recording that training could not use (truncated, NaN, out of range) raises Va
 
 from __future__ import annotations
 
-import re
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asr.containers import kind_of, parts, share_present
 from asr.features import SAMPLE_RATE
 
 if TYPE_CHECKING:
@@ -37,22 +38,25 @@ def read_audio(path: str | Path, max_duration_s: float = 3600.0) -> Audio:
     """Decodes a recording: FLAC, WAV, MP3, Ogg Vorbis, Opus and other formats of libsndfile.
 
     Any sampling rate becomes 16 kHz; channels are averaged.
-    Raises ValueError for a file that cannot be read to its end, is longer than `max_duration_s` or has NaN or infinite
-    samples.
+    Raises ValueError for a file that cannot be read to its end, holds several recordings, is longer than
+    `max_duration_s` or has NaN or infinite samples.
     """
     import numpy as np
     import soundfile
     import soxr
 
     try:
-        with soundfile.SoundFile(path) as file:
+        with open(path, "rb") as raw, soundfile.SoundFile(path) as file:
             rate, stated = file.samplerate, file.frames
             if not 1000 <= rate <= 384000 or file.channels > 64:
                 raise ValueError(f"has {file.channels} channels at {rate} Hz; expected at most 64, 1 to 384 kHz")
             if stated > max_duration_s * rate:  # decoding might exhaust the memory
                 raise TooLongError(f"{stated / rate:.1f} s")
-            if _is_cut_off_wav(file.extra_info):
-                raise ValueError("is cut off: the header states more samples")
+            sections, whole = parts(raw, kind_of(raw.read(16)), raw.seek(0, os.SEEK_END))
+            if len(sections) > 1:
+                raise ValueError("holds several recordings, one after the other; split it")
+            if not whole or share_present(file.extra_info) < 1:
+                raise ValueError("is cut off: it ends in the middle of the recording")
             samples = file.read(dtype="float32", always_2d=True)
     # soundfile raises TypeError for a suffix that means headerless audio
     except (soundfile.SoundFileError, OSError, TypeError, MemoryError) as error:
@@ -67,13 +71,6 @@ def read_audio(path: str | Path, max_duration_s: float = 3600.0) -> Audio:
     if rate != SAMPLE_RATE and len(mono):
         mono = soxr.resample(mono, rate, SAMPLE_RATE)
     return Audio(np.ascontiguousarray(mono), len(samples), rate, samples.shape[1])
-
-
-def _is_cut_off_wav(log: str) -> bool:
-    # libsndfile silently shortens a truncated WAV and reports it only in its log of the header.
-    # Programs that write to a pipe do not know the length and state the largest possible number.
-    sizes = re.search(r"^data *: (\d+) \(should be (\d+)\)", log, re.MULTILINE)
-    return sizes is not None and int(sizes[2]) < int(sizes[1]) < 0x7FFFF000
 
 
 def find_sounds(folder: str | Path, what: str) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from asr.streaming.audio.containers import (
+from asr.containers import (
     FFMPEG_KINDS,
     MAX_PARTS,
     UNKNOWN_FRAMES,

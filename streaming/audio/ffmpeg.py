@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from typing import IO, Any
 
-from asr.streaming.audio.containers import FFMPEG_KINDS, AudioFileError
+from asr.containers import FFMPEG_KINDS, AudioFileError
 from asr.text import printable
 
 _CUT = re.compile("premature|partial file|truncat|invalid data", re.IGNORECASE)

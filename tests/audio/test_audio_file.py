@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 import soundfile
 
+from asr.containers import MAX_PARTS, kind_of, parts
 from asr.streaming.audio import audio_file
 from asr.streaming.audio.audio_file import AudioFileError, duration_s, read_blocks
-from asr.streaming.audio.containers import MAX_PARTS, kind_of, parts
 
 FORMATS: dict[str, dict[str, str]] = {
     "wav": {},

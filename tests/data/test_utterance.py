@@ -71,6 +71,20 @@ def test_every_broken_file_is_refused_with_its_reason(tmp_path):
     assert listed[0].split("\t") == ["id", "audio", "reason", "detail"]
 
 
+@pytest.mark.parametrize("suffix", ["aiff", "au", "flac", "mp3", "ogg", "opus", "rf64", "w64", "wav"])
+def test_cut_and_joined_recordings_are_refused(tmp_path, suffix):
+    path = write_audio(tmp_path / f"whole.{suffix}", hum(3.0))
+    content = path.read_bytes()
+    assert read_audio(path).num_file_samples >= 3 * SAMPLE_RATE
+    path.write_bytes(content[: len(content) * 6 // 10])
+    with pytest.raises(ValueError, match=r"is cut off|cannot be read"):
+        read_audio(path)
+    if suffix in ("mp3", "ogg", "opus"):
+        path.write_bytes(2 * content)
+        with pytest.raises(ValueError, match="holds several recordings"):
+            read_audio(path)
+
+
 def test_a_wav_written_into_a_pipe_is_whole(tmp_path):
     wav = bytearray(write_audio(tmp_path / "pipe.wav", hum(1.0)).read_bytes())
     size = wav.find(b"data") + 4
