@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from asr.containers import kind_of, parts, share_present
 from asr.features import SAMPLE_RATE
+from asr.tables import AUDIO_SUFFIXES
 
 if TYPE_CHECKING:
     import numpy as np
 
-AUDIO_SUFFIXES = frozenset((".wav", ".flac", ".ogg", ".opus", ".mp3", ".aiff", ".aif", ".sph"))
 MAX_NOISE_S = 600.0
 
 

@@ -18,13 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from asr.streaming.audio.audio_file import duration_s
-from asr.tables import TABLE_SUFFIXES, Recording, Refusal, read_recordings
+from asr.tables import AUDIO_SUFFIXES, TABLE_SUFFIXES, Recording, Refusal, read_recordings
 
-AUDIO_SUFFIXES = frozenset(
-    ".wav .flac .ogg .oga .opus .mp3 .aif .aiff .aifc .au .caf .w64 .rf64 .sph .m4a .mp4 .mov .aac .webm .mkv .mka "
-    ".wma .amr .3gp".split()
-)
-"""Suffixes of recordings in folders."""
+SUFFIXES = AUDIO_SUFFIXES.union(".m4a .mp4 .mov .aac .webm .mkv .mka .wma .amr .3gp".split())
+"""Suffixes of recordings in folders; ffmpeg reads those that are not of libsndfile."""
 DATA_SET = ".jsonl.gz"
 _HEADERS_AT_A_TIME = 16
 """Number of files whose durations are looked up concurrently, because each lookup is slow on a network drive."""
@@ -57,7 +54,7 @@ def find_recordings(inputs: Sequence[str], audio_root: str | None = None) -> lis
         found += _named(recordings, prefix or "root", seen)
     if not any(isinstance(each, Recording) for each in found):
         why = f": {found[0].audio}: {found[0].reason}" if found and isinstance(found[0], Refusal) else ""
-        suffixes = ", ".join(sorted(AUDIO_SUFFIXES))
+        suffixes = ", ".join(sorted(SUFFIXES))
         raise ValueError(f"no recording in {' '.join(inputs)}{why}; recordings in folders have the suffixes {suffixes}")
     return found
 
@@ -101,7 +98,7 @@ def _of_folder(folder: Path) -> Iterator[Recording]:
         folders.sort()
         for name in sorted(files):
             path = Path(place, name)
-            if path.suffix.lower() in AUDIO_SUFFIXES and not name.startswith("."):
+            if path.suffix.lower() in SUFFIXES and not name.startswith("."):
                 yield Recording(str(path.relative_to(folder).with_suffix("")), path)
 
 

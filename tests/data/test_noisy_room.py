@@ -255,3 +255,8 @@ def test_what_cannot_be_used_is_named(sounds, tmp_path, capsys):
     assert "1.5 telephone copies; expected a share" in error("--telephone", 1.5)
     assert "-1 noisy copies; expected 1 to 100" in error("--noisy-copies", -1)
     assert find_sounds(sounds[0].parent, "noise") == (str(sounds[1]), str(sounds[0]))
+
+
+def test_noise_has_the_suffixes_of_libsndfile(tmp_path):
+    paths = [write_audio(tmp_path / f"a.{suffix}", hum(0.5)) for suffix in ("au", "caf", "rf64", "w64")]
+    assert find_sounds(tmp_path, "noise") == tuple(map(str, paths))
