@@ -135,9 +135,14 @@ def run(args: argparse.Namespace) -> int:
     table = args.recordings / RECORDED if args.recordings.is_dir() else args.recordings
     start = load_pretrained(args.init)
     lm = load_lm(args.lm)
+    LmWeights().fusion(lm, start.tokenizer.tokens, phones=start.phones)  # raises ValueError if they do not fit
     with TemporaryDirectory(prefix="asr-adapt-") as name:
         folder = Path(name)
-        result = prepare(read_table(table), folder, "recordings", PrepareOptions(normalizer_of(start.tokenizer)))
+        options = PrepareOptions(normalizer_of(start.tokenizer))
+        try:
+            result = prepare(read_table(table), folder, "recordings", options)
+        except ValueError as error:  # it names a file in `folder`, which is removed
+            raise ValueError(str(error).split("; see ")[0]) from error
         for refusal in result.refusals:
             console.print(*left_out([refusal]), markup=False, soft_wrap=True)
         sets = split(list(CutSet.from_jsonl_lazy(result.manifest)))  # the paths of features are relative to the folder

@@ -95,6 +95,23 @@ def test_half_a_minute_is_too_little(recordings: Path, tmp_path: Path, capsys: p
     assert not (tmp_path / "mine.onnx").exists()
 
 
+def test_unfit_language_model_is_refused_before_training(
+    recordings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lower = SimpleNamespace(tokenizer=SimpleNamespace(tokens=("<blk>", "<unk>", "<sos/eos>", "a")), phones=())
+    monkeypatch.setattr(adapt, "load_pretrained", lambda _: lower)
+    monkeypatch.setattr(adapt, "read_table", lambda _: pytest.fail("work has begun"))
+    assert main(["adapt", str(recordings), "-o", "mine.onnx"]) == 1
+    assert "can spell none of the language model's words" in capsys.readouterr().err
+
+
+def test_error_names_no_file_that_is_removed(recordings: Path, start: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in recordings.glob("*.flac"):
+        path.unlink()
+    assert main(["adapt", str(recordings), "-o", "mine.onnx", "--init", start]) == 1
+    assert capsys.readouterr().err == "asr adapt: no usable utterance for recordings: 8 x missing file\n"
+
+
 def test_three_recordings_hold_none_out(recordings: Path, start: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"3 recordings leave 75 s .* at least 4 recordings and 1 s are needed"):
         adapt.split([SimpleNamespace(duration=25.0)] * 3)
