@@ -33,10 +33,12 @@ def run_workers(task: Task, recordings: Iterable[Recording], num_workers: int) -
     """
     waiting = deque(recordings)
     workers: list[_Worker] = []
+    warns = True
     try:
         while True:
             while waiting and len(workers) < num_workers:
-                workers.append(_Worker(task))
+                workers.append(_Worker(task, warns))
+                warns = False
             if not workers:
                 return
             ready = wait([worker.connection for worker in workers])
@@ -59,16 +61,17 @@ def run_workers(task: Task, recordings: Iterable[Recording], num_workers: int) -
 
 
 class _Worker:
-    """The parent's view of a worker. started: whether it has a recognizer. ended: how it ended, if it did."""
+    """The parent's view of a worker. warns: whether it prints the warnings of its recognizer. started: whether it has
+    one. ended: how it ended, if it did."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, warns: bool) -> None:
         self.started = False
         self.ended: str | None = None
         self._task = task
         self._recording: Recording | None = None
         context = multiprocessing.get_context("spawn")  # a fork would copy locks that other threads hold
         self.connection, theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(theirs, task, os.getpid()), daemon=True)
+        self._process = context.Process(target=_work, args=(theirs, task, os.getpid(), warns), daemon=True)
         with interrupts_ignored():
             self._process.start()
         theirs.close()
@@ -115,15 +118,17 @@ def _describe_exit(exit_code: int) -> str:
     return f"was killed by signal {-exit_code}"
 
 
-def _work(connection: Connection, task: Task, parent: int) -> None:
+def _work(connection: Connection, task: Task, parent: int, warns: bool) -> None:
     """The worker's main function; returns when its parent has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # for systems where the setting is not inherited
-    silence_libraries()
+    if not warns:
+        silence_libraries()
     try:
         recognizer = task.recognizer()
     except Exception as error:
         connection.send(str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}")
         return
+    silence_libraries()
     with contextlib.suppress(EOFError, OSError, Stopped):
         connection.send(_STARTED)
         while True:

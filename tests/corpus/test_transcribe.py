@@ -209,6 +209,15 @@ def test_worker_of_a_killed_command_writes_nothing(corpus: Path, tiny_onnx: Path
     assert files(out) == ["transcribe.json"]
 
 
+def test_warnings_of_the_recognizer_are_printed_once(
+    corpus: Path, tiny_onnx: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "words.txt").write_text("BAD\nB2B\n")
+    options = ["--jobs", "2", "--model", str(tiny_onnx), "--hotwords", str(tmp_path / "words.txt")]
+    assert main(["transcribe", str(corpus), "--out", str(tmp_path / "out"), *options]) == 0
+    assert capfd.readouterr().err.count("left out: hotword line 'B2B'") == 1
+
+
 class Deadly(Task):
     """A task whose workers die before they start."""
 
