@@ -6,6 +6,7 @@ with their recordings; a recording that killed a worker is not tried again in th
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import secrets
 from collections.abc import Generator, Sequence
@@ -80,5 +81,6 @@ class RayWorker:
                 audio_s = self._task.do(self._recognizer, recording)
         except Exception as error:
             message = error_line(error)
-        begun.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            begun.unlink()
         return {"id": recording.id, "audio_s": audio_s, "error": message}

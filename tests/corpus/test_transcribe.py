@@ -209,6 +209,25 @@ def test_worker_of_a_killed_command_writes_nothing(corpus: Path, tiny_onnx: Path
     assert files(out) == ["transcribe.json"]
 
 
+def test_long_names_fail_alone_in_each_run(
+    tiny_onnx: Path, options: Namespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from asr.streaming.corpus.on_ray import RayWorker
+
+    long = write_audio(tmp_path / "talks" / f"{'я' * 125}.wav", np.zeros(4000, np.float32))
+    write_audio(tmp_path / "talks" / "short.wav", np.zeros(4000, np.float32))
+    out = tmp_path / "out"
+    for _ in range(2):
+        arguments = [str(tmp_path / "talks"), "--out", str(out), "--jobs", "1", "--model", str(tiny_onnx)]
+        assert main(["transcribe", *arguments]) == 1
+        errors = capsys.readouterr().err
+        assert "\n1 failed; " in errors and ": File name too long" in errors
+    assert len((out / "manifest.jsonl").read_text().splitlines()) == 1
+    worker = RayWorker(Task(options, out), "this run")
+    outcome = worker({"id": f"talks/{long.stem}", "audio": str(long), "speaker": ""})
+    assert "File name too long" in outcome["error"]
+
+
 def test_warnings_of_the_recognizer_are_printed_once(
     corpus: Path, tiny_onnx: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
