@@ -93,13 +93,16 @@ def _named(
             yield Refusal(id, str(audio), f"its text would overwrite that of {other}; give it another name")
 
 
-def _of_folder(folder: Path) -> Iterator[Recording]:
-    for place, folders, files in os.walk(folder):
+def _of_folder(folder: Path) -> Iterator[Recording | Refusal]:
+    errors: list[OSError] = []
+    for place, folders, files in os.walk(folder, onerror=errors.append):
         folders.sort()
         for name in sorted(files):
             path = Path(place, name)
             if path.suffix.lower() in SUFFIXES and not name.startswith("."):
                 yield Recording(str(path.relative_to(folder).with_suffix("")), path)
+    for error in errors:
+        yield Refusal(error.filename, error.filename, f"folder cannot be read: {error.strerror}")
 
 
 def _of_data_set(path: Path) -> Iterator[Recording | Refusal]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,21 @@ def test_recordings_of_a_folder_by_name(tmp_path: Path) -> None:
     assert found == [
         Recording(id, path) for id, path in zip(["talks/a", "talks/b/x.1", "talks/b.wav/c"], audio, strict=True)
     ]
+
+
+def test_folder_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    audio, closed = touch(tmp_path / "talks" / "a.wav"), tmp_path / "talks" / "closed"
+    closed.mkdir()
+    scandir = os.scandir
+
+    def denied(path: str) -> Any:
+        if path == str(closed):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", denied)
+    refusal = Refusal(str(closed), str(closed), "folder cannot be read: Permission denied")
+    assert find_recordings([str(tmp_path / "talks")]) == [Recording("talks/a", audio), refusal]
 
 
 def test_two_recordings_never_become_one_text(tmp_path: Path) -> None:
