@@ -162,6 +162,19 @@ def test_bad_options_are_refused(
     assert message in capsys.readouterr().err
 
 
+def test_bad_sounds_are_refused_before_reading_speech(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("asr.training.gpu.cli.read_speech", lambda *_: pytest.fail("work has begun"))
+    for option, message in (
+        ("--noise=nowhere", "noise folder nowhere does not exist"),
+        ("--rooms=nowhere", "impulse response folder nowhere does not exist"),
+        ("--lexicon=nowhere", "nowhere"),
+    ):
+        assert main([*command, option]) == 1
+        assert message in capsys.readouterr().err
+
+
 def test_bad_tables_are_refused(
     command: list[str], data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,7 +12,9 @@ from rich.console import Console
 
 from asr.command import split_weight
 from asr.cores import num_cores
+from asr.data.audio import find_sounds
 from asr.files import require_folder
+from asr.lexicon.lexicon import load_lexicon
 from asr.options import flag
 from asr.tables import Refusal, left_out
 from asr.training.checkpoint import load_pretrained
@@ -98,6 +100,11 @@ def run(args: argparse.Namespace) -> int:
     start = load_pretrained(args.init)
     tables = [split_weight(text, "share", 1.0) for text in args.tables]
     console = Console(stderr=True)
+    for folder, kind in ((args.noise, "noise"), (args.rooms, "impulse response")):
+        if folder:
+            find_sounds(folder, kind)  # raises ValueError before the recordings are decoded
+    if start.phones and args.lexicon != "bundled":
+        load_lexicon(args.lexicon)  # the same
     with console.status("reading recordings"):
         speech = read_speech(tables, start.tokenizer, args.jobs)
         valid = read_speech([(name, 1.0) for name in args.valid], start.tokenizer, args.jobs) if args.valid else None
