@@ -354,8 +354,8 @@ def _device(name: str) -> torch.device:
 
 def train(config: Config, resume: bool, console: Console) -> int:
     """Trains, and prints what to do next. Returns the exit status of `asr train`."""
-    trainer = Trainer(config, resume, console)
     try:
+        trainer = Trainer(config, resume, console)
         is_complete = trainer.run()
         if is_complete:
             folder = config.train.output
@@ -366,6 +366,11 @@ def train(config: Config, resume: bool, console: Console) -> int:
             trainer.print(f"interrupted at step {trainer.step}, saved; continue with the same command and --resume")
         # For scripts that continue only after success. torchrun would restart the processes after another status.
         return 0 if is_complete or dist.is_initialized() else 130
+    except torch.OutOfMemoryError as error:
+        raise ValueError(
+            f"a batch does not fit into the memory: lower data.max_batch_s = {config.data.max_batch_s:g} "
+            "(`asr train RECIPE --dry-run` finds one that fits), and continue with --resume"
+        ) from error
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()

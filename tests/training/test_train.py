@@ -21,12 +21,13 @@ from support.trainer import new_trainer
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from asr.cli import main
-from asr.config import ChunkConfig
+from asr.config import ChunkConfig, Config
 from asr.data.batches import Batch, BatchPlan, BatchSampler, Position, SpeechDataset, batches
 from asr.data.manifests import Refusal
 from asr.evaluation.wer import WordErrors
 from asr.model.masks import draw_chunk
 from asr.model.model import AsrModel, Losses
+from asr.training import train as training
 from asr.training.checkpoint import Checkpoint, checkpoint_path, checkpoints
 from asr.training.progress import StepStats, TrainingProgress
 from asr.training.step import Learner
@@ -324,6 +325,31 @@ def test_what_cannot_work_is_one_clear_line(
     assert main([*arguments, override]) == 1
     error = capsys.readouterr().err
     assert message in error and error.count("\n") == 1
+
+
+def test_oversized_batch_is_refused_with_advice(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def exhausted(*_: object) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(Learner, "__call__", exhausted)
+    assert main([*arguments, "data.max_batch_s=12"]) == 1
+    assert "a batch does not fit into the memory: lower data.max_batch_s = 12 " in capsys.readouterr().err
+
+
+def test_refused_configuration_ends_the_process_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[bool] = []
+
+    def refused(*_: object) -> None:
+        raise ValueError("no training data")
+
+    monkeypatch.setattr(training, "Trainer", refused)
+    monkeypatch.setattr("torch.distributed.is_initialized", lambda: True)
+    monkeypatch.setattr("torch.distributed.destroy_process_group", lambda: ended.append(True))
+    with pytest.raises(ValueError, match="no training data"):
+        training.train(Config(), False, Console())
+    assert ended == [True]
 
 
 def test_seed_draws_chunks_that_cover_all_choices() -> None:
