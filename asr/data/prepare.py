@@ -375,9 +375,9 @@ def _noisy_copies(args: argparse.Namespace) -> NoisyCopies | None:
     wanted = bool(args.noise or args.rir or args.snr_db or args.margins)
     count = int(wanted) if args.noisy_copies is None else args.noisy_copies
     if count == 0:
-        for option, value in (("--snr-db", args.snr_db), ("--margins", args.margins)):
-            if value:
-                raise ValueError(f"{option} needs noisy copies; leave --noisy-copies 0 out")
+        for name in ("noise", "rir", "snr_db", "margins"):
+            if getattr(args, name):
+                raise ValueError(f"--{name.replace('_', '-')} needs noisy copies; omit --noisy-copies 0")
         return None
     snr_db = _two_numbers("--snr-db", args.snr_db or "5,25", "5,25")
     margins_s = _two_numbers("--margins", args.margins, "0.3,2") if args.margins else (0.0, 0.0)

@@ -252,6 +252,8 @@ def test_what_cannot_be_used_is_named(sounds, tmp_path, capsys):
     assert "margins of 2.0 to 0.3 s; expected a range within 0 to 30 s" in error("--margins", "2,0.3")
     assert "--margins needs noisy copies" in error("--margins", "1,2", "--noisy-copies", 0)
     assert "--snr-db needs noisy copies" in error("--snr-db", "1,2", "--noisy-copies", 0)
+    assert "--noise needs noisy copies" in error("--noise", tmp_path, "--noisy-copies", 0)
+    assert "--rir needs noisy copies" in error("--rir", tmp_path, "--noisy-copies", 0)
     assert "1.5 telephone copies; expected a share" in error("--telephone", 1.5)
     assert "-1 noisy copies; expected 1 to 100" in error("--noisy-copies", -1)
     assert find_sounds(sounds[0].parent, "noise") == (str(sounds[1]), str(sounds[0]))
