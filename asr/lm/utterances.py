@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from asr.lm import ngram
 from asr.lm.packed import LmError
 
 SENTENCE_END_PROBABILITY = 0.6
@@ -33,7 +34,7 @@ def read_spellings(paths: Iterable[Path]) -> dict[tuple[str, ...], tuple[str, ..
     """Reads tables of two tab-separated columns, FROM and TO: "COLOUR" and "COLOR", or "TO DAY" and "TODAY"."""
     spellings: dict[tuple[str, ...], tuple[str, ...]] = {}
     for path in paths:
-        for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
+        for number, line in enumerate(map(str.rstrip, ngram.lines(path)), 1):
             columns = [tuple(column.upper().split()) for column in line.split("\t")]
             if len(columns) != 2 or not all(columns):
                 raise LmError(f"{path}, line {number}: {line!r} must be two columns separated by a tab")

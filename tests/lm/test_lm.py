@@ -288,6 +288,16 @@ def test_what_cannot_be_trained_on_is_named(
     assert message in capsys.readouterr().err
 
 
+def test_files_without_words_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text, none = tmp_path / "text.txt", tmp_path / "none.txt"
+    text.write_text("A B\n" * 50)
+    none.write_text("")
+    command = ["lm", "train", str(text), "-o", str(tmp_path / "words.lm")]
+    for option, message in (("--vocabulary", "there is no word in"), ("--test", "there is no sentence in")):
+        assert main([*command, option, str(none)]) == 1
+        assert f"{message} {none}" in capsys.readouterr().err
+
+
 def test_a_vocabulary_is_that_of_its_file(tmp_path: Path) -> None:
     text, words, out = tmp_path / "text.txt", tmp_path / "words.txt", tmp_path / "words.lm"
     text.write_text("THE CAT SAT\nTHE DOG SAT\n" * 20)

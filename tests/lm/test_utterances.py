@@ -66,6 +66,13 @@ def test_table_of_three_columns_is_refused_by_line(tmp_path: Path) -> None:
         read_spellings([table])
 
 
+def test_table_of_another_encoding_is_named(tmp_path: Path) -> None:
+    table = tmp_path / "latin.tsv"
+    table.write_bytes(b"CAF\xc9\tCAFE\n")
+    with pytest.raises(LmError, match=r"latin\.tsv is not UTF-8 text"):
+        read_spellings([table])
+
+
 def test_command_writes_one_utterance_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, output = tmp_path / "prose.txt", tmp_path / "lines.txt"
     source.write_text("\n".join(PROSE))
