@@ -23,6 +23,7 @@ from asr.lm.mix import pruned
 from asr.lm.packed import LmError, read_packed, unpack
 from asr.neural_lm.checkpoint import KIND as NEURAL_LM
 from asr.neural_lm.checkpoint import NeuralLmCheckpoint
+from asr.options import flag
 from asr.punctuation.checkpoint import KIND as PUNCTUATION
 from asr.punctuation.checkpoint import PunctuationCheckpoint
 from asr.runtime.metadata import ModelMetadata
@@ -122,15 +123,22 @@ def run(args: argparse.Namespace) -> int:
     chunk_sizes = [_frames("--chunk-ms", ms, 1) for ms in args.chunk_ms.split(",")]
     if len(chunk_sizes) > 1 and args.target != "sherpa-onnx":
         raise ValueError(f"--chunk-ms {args.chunk_ms}: give one value; a native file takes any chunk at run time")
-    if args.lm is not None and args.target != "sherpa-onnx":
+    if args.lm is not None and args.target == "native":
         raise ValueError(f"--lm {args.lm} is for --target sherpa-onnx; asr-stream takes a language model when it runs")
     if not args.megabytes > 0:
         raise ValueError(f"--megabytes {args.megabytes:g} must be above 0")
-    pretrained, source = _weights(args)
     if args.target != "native":
-        return _run_sherpa(args, pretrained, source, chunk_sizes)
+        of_sherpa = ("target", "average", "int8", "chunk_ms", "left_context_ms", "lm", "megabytes", "license")
+        _refuse_other(args, f"--target {args.target}", *of_sherpa)
+        return _run_sherpa(args, *_weights(args), chunk_sizes)
     if args.output.suffix == ".safetensors":
-        return _run_weights(args, pretrained, source)
+        if args.int8:
+            raise ValueError("--int8 is for inference: weights for further training are not quantized")
+        _refuse_other(args, "weights for further training", "average", "license")
+        return _run_weights(args, *_weights(args))
+    of_native = ("average", "int8", "chunk_ms", "left_context_ms", "rescore_ctc_weight", "language", "license")
+    _refuse_other(args, "--target native", *of_native)
+    pretrained, source = _weights(args)
     report = export_model(
         pretrained,
         args.output,
@@ -144,6 +152,15 @@ def run(args: argparse.Namespace) -> int:
     )
     print(summary(report, source, args.int8))
     return 0
+
+
+def _refuse_other(args: argparse.Namespace, what: str, *taken: str) -> None:
+    """Raises ValueError if an option that `what` does not take differs from its default."""
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    defaults = vars(parser.parse_args([args.checkpoint, "-o", str(args.output)]))
+    if odd := [flag(name) for name, value in defaults.items() if name not in taken and getattr(args, name) != value]:
+        raise ValueError(f"{' and '.join(odd)} cannot be used for {what}")
 
 
 def stated_language(given: str | None, source: str) -> str:
@@ -162,8 +179,7 @@ def _report_stage(stage: str) -> None:
 
 
 def _run_punctuation(args: argparse.Namespace) -> int:
-    if args.target != "native" or args.average is not None:
-        raise ValueError(f"{args.checkpoint} is of `asr text train`: it takes only -o, --int8 and --license")
+    _refuse_other(args, "a checkpoint of `asr text train`", "int8", "license")
     _report_stage("tracing the punctuation network")
     report = export_punctuation(
         PunctuationCheckpoint.load(Path(args.checkpoint)), args.output, int8=args.int8, license=args.license
@@ -173,10 +189,7 @@ def _run_punctuation(args: argparse.Namespace) -> int:
 
 
 def _run_neural_lm(args: argparse.Namespace) -> int:
-    if args.target != "native" or args.average is not None:
-        raise ValueError(
-            f"{args.checkpoint} is of `asr neural-lm`: it takes -o, --int8, --share, --weight and --license"
-        )
+    _refuse_other(args, "a checkpoint of `asr neural-lm`", "int8", "share", "weight", "license")
     _report_stage("tracing the language model and comparing it with PyTorch")
     report = export_neural_lm(
         NeuralLmCheckpoint.load(Path(args.checkpoint)),
@@ -209,8 +222,6 @@ def punctuation_summary(report: PunctuationReport, source: str, int8: bool) -> s
 
 
 def _run_weights(args: argparse.Namespace, pretrained: Pretrained, source: str) -> int:
-    if args.int8:
-        raise ValueError("--int8 is for inference: weights for further training are not quantized")
     require_folder(args.output)
     rounded = in_half_precision(pretrained.model()).state_dict()  # the values that an exported graph stores
     replace(

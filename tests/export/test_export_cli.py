@@ -126,6 +126,9 @@ def test_folders_of_the_training_stay_private() -> None:
         (["-o", "model.onnx", "--rescore-ctc-weight", "1.5"], "rescore_ctc_weight"),
         (["-o", "model.onnx", "--lm", "bundled"], "--lm bundled is for --target sherpa-onnx"),
         (["-o", "folder", "--target", "sherpa-onnx", "--megabytes", "0"], "--megabytes 0 must be above 0"),
+        (["-o", "model.onnx", "--share", "0.5"], "--share cannot be used for --target native"),
+        (["-o", "model.safetensors", "--chunk-ms", "320", "--language", "de"], "--chunk-ms and --language cannot be"),
+        (["-o", "folder", "--target", "sherpa-onnx", "--rescore-ctc-weight", "0.4"], "--rescore-ctc-weight cannot be"),
         (["-o", "model.onnx", "--average", "2"], "c.pt is not the folder of a training run"),
     ],
 )

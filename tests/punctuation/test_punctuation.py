@@ -389,8 +389,8 @@ def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
     assert done == [0.0, 20 / 25], "the remaining time is that of the remaining steps"
     assert cli.main(["export", str(weights), "-o", str(file), "--int8", "--license", "CC0-1.0"]) == 0
     assert "words" in capsys.readouterr().out and Punctuation(file).license == "CC0-1.0"
-    assert cli.main(["export", str(weights), "-o", str(file), "--average", "2"]) == 1
-    assert "is of `asr text train`: it takes only -o, --int8 and --license" in capsys.readouterr().err
+    assert cli.main(["export", str(weights), "-o", str(file), "--average", "2", "--lm", "x"]) == 1
+    assert "--average and --lm cannot be used for a checkpoint of `asr text train`" in capsys.readouterr().err
     assert cli.main(["text", "evaluate", str(file), str(text), "--held-out"]) == 0
     assert "F1" in capsys.readouterr().out
     assert parts[-1] == (1.0 - HELD_OUT, 1.0)
