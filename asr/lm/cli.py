@@ -62,10 +62,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     train.add_argument(
         "--order", type=int, default=3, metavar="N", help=f"order of the n-grams, 2 to {MAX_ORDER} (%(default)s)"
     )
-    train.add_argument(
+    vocabulary = train.add_mutually_exclusive_group()
+    vocabulary.add_argument(
         "--num-words", type=int, default=100_000, metavar="N", help="size of the vocabulary (%(default)s)"
     )
-    train.add_argument(
+    vocabulary.add_argument(
         "--vocabulary",
         type=Path,
         metavar="WORDS",

@@ -19,6 +19,8 @@ from asr.neural_lm.train import COOLDOWN, DEFAULTS, train
 from asr.runtime.neural_lm import bundled_neural_lm
 from asr.training.short import TrainBar
 
+NUM_PIECES = 4096
+"""Default number of word pieces."""
 DESCRIPTION = """\
 Trains the neural language model that rescores finals, on utterances, one per
 line, as `asr lm utterances` writes them, on a GPU if there is one. `asr
@@ -62,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="last share of the training, over which the rate falls to zero (%(default)s)",
     )
-    parser.add_argument("--pieces", type=int, default=4096, metavar="N", help="number of word pieces (%(default)s)")
+    parser.add_argument("--pieces", type=int, metavar="N", help=f"number of word pieces ({NUM_PIECES})")
     parser.add_argument(
         "--layers", type=int, metavar="N", help=f"layers of a new network ({NeuralLmConfig(1).num_layers})"
     )
@@ -87,13 +89,15 @@ def _initial(name: str | None) -> NeuralLmCheckpoint | None:
 
 def run(args: argparse.Namespace) -> int:
     """Entry of `asr neural-lm`."""
-    for name in ("steps", "rows", "layers"):
+    for name in ("steps", "rows", "layers", "pieces"):
         if (value := getattr(args, name)) is not None and value < 1:
             raise LmError(f"--{name} {value} must be at least 1")
     if args.minutes is not None and not args.minutes > 0:
         raise LmError(f"--minutes {args.minutes} must be above 0")
     if args.layers and (args.resume or args.init):
         raise LmError("--layers is for a new network: --resume and --init keep theirs")
+    if args.pieces and args.init:
+        raise LmError("--pieces is for new word pieces: --init keeps those of its file")
     require_folder(args.output)
     if args.output.exists() and not args.resume:
         raise LmError(f"{args.output} exists: continue its training with --resume, or give another name")
@@ -106,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
     paths, weights = zip(*(split_weight(name, "weight") for name in args.text), strict=True)
     if resume is None:
         with console.status("learning word pieces"):
-            tokenizer = learn_pieces([Path(path) for path in paths], args.pieces)
+            tokenizer = learn_pieces([Path(path) for path in paths], args.pieces or NUM_PIECES)
     else:
         tokenizer = resume.tokenizer
     texts = []

@@ -298,6 +298,12 @@ def test_files_without_words_are_named(tmp_path: Path, capsys: pytest.CaptureFix
         assert f"{message} {none}" in capsys.readouterr().err
 
 
+def test_vocabulary_has_one_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["lm", "train", "a.txt", "--vocabulary", "b.txt", "--num-words", "9", "-o", str(tmp_path / "c.lm")])
+    assert "not allowed with argument" in capsys.readouterr().err
+
+
 def test_a_vocabulary_is_that_of_its_file(tmp_path: Path) -> None:
     text, words, out = tmp_path / "text.txt", tmp_path / "words.txt", tmp_path / "words.lm"
     text.write_text("THE CAT SAT\nTHE DOG SAT\n" * 20)

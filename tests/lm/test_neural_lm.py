@@ -289,6 +289,12 @@ def test_scoring_a_long_tree_takes_little_memory() -> None:
     assert float(done.stdout) < 35, "MB; 47 with the scores of all nodes at once, 105 without an arena"
 
 
+def test_number_of_pieces_is_refused_with_init(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["neural-lm", "no.txt", "-o", str(tmp_path / "lm.pt"), "--init", "no.onnx", "--pieces", "40"]
+    assert main(command) == 1
+    assert "--pieces is for new word pieces: --init keeps those of its file" in capsys.readouterr().err
+
+
 def test_what_is_not_a_language_model_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "other.pt"
     torch.save({"kind": "other"}, path)
