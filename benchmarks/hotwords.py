@@ -21,12 +21,12 @@ from pathlib import Path
 import jiwer
 from command import data_parser, encode, utterances
 
-from asr._core import OPTIONS, NgramLm
+from asr._core import OPTIONS, LmFusion, NgramLm
 from asr.evaluation.engine import Engine, open_engine
 from asr.evaluation.plots import new_axes
 from asr.lm.packed import load_lm
 from asr.runtime.onnx_model import Encoded, bundled_model
-from asr.runtime.search import LmWeights, decode_words, new_hotwords
+from asr.runtime.search import decode_words, new_hotwords, output_symbols
 
 
 @dataclass
@@ -84,7 +84,7 @@ def measure(
     empty."""
     counts = Counts(boost=boost if hotwords else 0.0, list_size=len(hotwords))
     graph = new_hotwords(hotwords, engine.tokens, boost, lm, engine.phones) if hotwords else None
-    fusion = LmWeights().fusion(lm, engine.tokens, graph, engine.phones)
+    fusion = LmFusion(lm, output_symbols(engine.tokens), hotwords=graph, phones=list(engine.phones))
     for reference, encoded in utterances:
         started = time.thread_time()
         found = decode_words(

@@ -96,11 +96,9 @@ def check_phones(lm: NgramLm, phones: Sequence[str], weights: LmWeights | None =
             "the language model has no pronunciations, which a decoding graph needs to find words: asr lm ... --lexicon"
         )
     try:
-        fusion = (weights or LmWeights()).fusion(lm, ["<blk>"], phones=phones)
+        return (weights or LmWeights()).fusion(lm, ["<blk>"], phones=phones)
     except ValueError as error:
         raise ExportError(str(error)) from error
-    assert fusion is not None
-    return fusion
 
 
 def lexicon(pronunciations: Sequence[tuple[int, list[int]]], fusion: LmFusion, word_bonus: float, mark: int) -> Fst:

@@ -300,7 +300,7 @@ def run(args: argparse.Namespace) -> int:
             LmWeights(*engine.lm_weights), **{name: value for name, value in given.items() if value is not None}
         )
         fusion = weights.fusion(load_lm(args.lm), engine.tokens, phones=engine.phones)
-        if fusion and fusion.over_phones and "rescore+lm" in searches:
+        if fusion.over_phones and "rescore+lm" in searches:
             if args.search:
                 raise ValueError(
                     f"--search rescore+lm: {args.model} and --lm {args.lm} search over phones, without rescoring; "

@@ -61,17 +61,13 @@ class LmWeights:
     prior_weight: float = OPTIONS["lm_prior_weight"].default
     """Factor of a token bigram's log-probability, which is subtracted because both models contain it."""
 
-    def fusion(
-        self, lm: NgramLm | None, tokens: Sequence[str], hotwords: Hotwords | None = None, phones: Sequence[str] = ()
-    ) -> LmFusion | None:
-        """`lm` and `hotwords` for the search; None if there are neither.
+    def fusion(self, lm: NgramLm, tokens: Sequence[str], phones: Sequence[str] = ()) -> LmFusion:
+        """`lm` for the search.
 
         tokens: spelling of every token id. phones: names of the model's phones; if it has any and `lm` has
         pronunciations, the search is over phones.
         """
-        if lm is None and hotwords is None:
-            return None
-        return LmFusion(lm, output_symbols(tokens), **asdict(self), hotwords=hotwords, phones=list(phones))
+        return LmFusion(lm, output_symbols(tokens), **asdict(self), phones=list(phones))
 
 
 class Word(NamedTuple):

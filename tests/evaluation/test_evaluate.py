@@ -280,8 +280,9 @@ def test_options_of_the_command_reach_the_search(
 
 def test_unnamed_weights_are_those_of_the_model(data: Path, pairs_lm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[LmWeights] = []
+    fusion = LmWeights.fusion
     monkeypatch.setattr("asr.evaluation.evaluate.open_engine", lambda *_: ClockedEngine())
-    monkeypatch.setattr(LmWeights, "fusion", lambda weights, *_, **__: used.append(weights))
+    monkeypatch.setattr(LmWeights, "fusion", lambda *given, **named: used.append(given[0]) or fusion(*given, **named))
     options = ["--lm", str(pairs_lm), "--lm-oov-penalty", "30", "--chunk-ms", "640", "--num-utterances", "1"]
     assert main(["evaluate", "some.onnx", "--data", str(data), *options]) == 0
     assert used == [LmWeights(0.9, -2.4, 30.0, 0.7)]

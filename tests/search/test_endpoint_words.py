@@ -73,9 +73,9 @@ class StreamRun:
             _core.SegmentOptions(
                 _core.Options(chunk_ms=40, second_pass=second_pass, search="beam", beam_size=8, **endpoints),
                 tokens=TOKENS,
-                fusion=LmWeights(weight=0.1, word_bonus=0.0, prior_weight=0.0).fusion(
-                    language_model() if with_lm else None, TOKENS
-                ),
+                fusion=LmWeights(weight=0.1, word_bonus=0.0, prior_weight=0.0).fusion(language_model(), TOKENS)
+                if with_lm
+                else None,
                 text=_core.text_options(formatted=formatted, tokens=list(SPEECH), punctuation=network),
             )
         )

@@ -12,7 +12,6 @@ from support.frame_positions import FramePositions
 
 from asr import _core
 from asr._core import EncoderStep
-from asr.runtime.search import LmWeights
 
 TOKENS = ["", "<unk>", "", *(f"\u2581{letter}" for letter in "ABCDEFGH")]
 FRAME_S = 0.04
@@ -68,7 +67,6 @@ def recognize(
         _core.SegmentOptions(
             _core.Options(second_pass=second_pass, search="beam", beam_size=4),
             tokens=TOKENS,
-            fusion=LmWeights(weight=0.0, word_bonus=0.0, prior_weight=0.0).fusion(None, TOKENS),
         )
     )
     log_probs = np.full((len(ids) + 750, len(TOKENS)), -12.0, np.float32)
