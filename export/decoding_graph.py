@@ -131,10 +131,8 @@ def lexicon(pronunciations: Sequence[tuple[int, list[int]]], fusion: LmFusion, w
 
 def determinized(left: Fst, right: Fst) -> Fst:
     """The composition, determinized and minimized."""
-    try:
-        import kaldifst
-    except ModuleNotFoundError:
-        raise ExportError("building a decoding graph needs kaldifst: pip install kaldifst") from None
+    import kaldifst
+
     with tempfile.TemporaryDirectory() as folder:
         parts = []
         for name, part in (("left", left), ("right", right)):

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asr.command import how_to_install
 from asr.neural_lm.model import NeuralLm, NeuralLmConfig
 from asr.tokenizer import Tokenizer
 from asr.training.checkpoint import CheckpointError, read_kind, write_values
@@ -46,11 +45,9 @@ class NeuralLmCheckpoint:
 
         Raises CheckpointError with the name of the file if it is not a neural language model.
         """
-        try:
-            import onnx
-            from onnx.numpy_helper import to_array
-        except ImportError:
-            raise CheckpointError(f"reading {path} needs onnx: {how_to_install('export')}") from None
+        import onnx
+        from onnx.numpy_helper import to_array
+
         try:
             graph = onnx.load(path)
             properties = {entry.key: entry.value for entry in graph.metadata_props}

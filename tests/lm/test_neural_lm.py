@@ -295,6 +295,15 @@ def test_number_of_pieces_is_refused_with_init(tmp_path: Path, capsys: pytest.Ca
     assert "--pieces is for new word pieces: --init keeps those of its file" in capsys.readouterr().err
 
 
+def test_a_missing_package_is_named_with_its_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    assert main(["neural-lm", "no.txt", "-o", str(tmp_path / "lm.pt"), "--init", "bundled"]) == 1
+    error = capsys.readouterr().err
+    assert "asr neural-lm needs more packages (import of onnx" in error and "[train]" in error
+
+
 def test_what_is_not_a_language_model_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "other.pt"
     torch.save({"kind": "other"}, path)
