@@ -42,23 +42,28 @@ def read_spellings(paths: Iterable[Path]) -> dict[tuple[str, ...], tuple[str, ..
     return spellings
 
 
-def utterances(lines: Iterable[str], spellings: Spellings, seed: int = 0) -> Iterator[str]:
+def utterances(lines: Iterable[str], spellings: Spellings) -> Iterator[str]:
     """The utterances of `lines`, the cased sentences of a text in order; "" for sentences that are left out.
 
     Accents are removed. Sentences with digits are left out, because their spoken form is unknown, and those with other
     letters.
     """
-    draw = random.Random(seed)
+    draw = random.Random(0)
     longest = max(map(len, spellings), default=0)
     begun: list[str] = []
+
+    def ended() -> Iterator[str]:
+        """The utterance that has begun, if there is one."""
+        if begun:
+            yield " ".join(_respelled(begun, spellings, longest))
+            begun.clear()
+
     for line in lines:
         letters = (c for c in unicodedata.normalize("NFKD", line) if not unicodedata.combining(c))
         plain = "".join(letters).replace("’", "'")
         tokens = _WORD.findall(plain)
         if not tokens or _OTHER.search(plain):
-            if begun:
-                yield " ".join(_respelled(begun, spellings, longest))
-            begun = []
+            yield from ended()
             yield ""
             continue
         for index, token in enumerate(tokens):
@@ -71,11 +76,8 @@ def utterances(lines: Iterable[str], spellings: Spellings, seed: int = 0) -> Ite
                 is_end = token in ".!?" and index + 1 >= len(tokens) - 1
                 if draw.random() >= (SENTENCE_END_PROBABILITY if is_end else PAUSE_PROBABILITY):
                     continue
-            if begun:
-                yield " ".join(_respelled(begun, spellings, longest))
-            begun = []
-    if begun:
-        yield " ".join(_respelled(begun, spellings, longest))
+            yield from ended()
+    yield from ended()
 
 
 def _respelled(words: list[str], spellings: Spellings, longest: int) -> Iterator[str]:
