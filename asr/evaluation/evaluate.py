@@ -45,9 +45,9 @@ class Result:
     errors: WordErrors = field(default_factory=WordErrors)
     audio_s: float = 0.0
     encoder_s: float = 0.0
-    """CPU time of the encoder."""
+    """Seconds that the encoder took: CPU time, or wall-clock time on a GPU."""
     search_s: float = 0.0
-    """CPU time of the search, including rescoring."""
+    """The same for the search, including rescoring."""
     hypotheses: list[tuple[str, str, str]] = field(default_factory=list, repr=False)
     """Utterance id, reference, hypothesis."""
     left_out: list[Refusal] = field(default_factory=list, repr=False)
@@ -245,7 +245,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--search",
         metavar="NAME,...",
         help="greedy, beam, rescore, beam+lm, rescore+lm; slow, with the decoder and without language model: "
-        "attention, joint (with CTC); default: those that --lm allows, except the last two",
+        "attention, joint (with CTC); default: greedy,beam,rescore; with --lm greedy,beam,beam+lm,rescore+lm",
     )
     parser.add_argument("--lm", metavar="FILE", help="language model from `asr lm`, or bundled")
     for name in asdict(LmWeights()):

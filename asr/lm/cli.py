@@ -214,7 +214,7 @@ def _read(path: Path) -> tuple[list[str], list[Ngrams]]:
         with opened(path, "rt", encoding="utf-8") as lines:
             return read_arpa(iter(lines))
     except (OSError, UnicodeDecodeError, EOFError) as error:
-        raise LmError(f"{path} cannot be read: {error}") from error
+        raise LmError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from error
     except LmError as error:
         raise LmError(f"{path}: {error}") from error
 

@@ -17,7 +17,7 @@ from asr.tokenizer import SOS_EOS_ID, Tokenizer
 PIECES_FROM = 2_000_000
 """Lines of each file for learning the pieces."""
 HELD_OUT_EVERY, HELD_OUT_LINES = 50_000, 50
-"""Of each HELD_OUT_EVERY lines, the first HELD_OUT_LINES are held out."""
+"""The first HELD_OUT_LINES lines of every HELD_OUT_EVERY lines are held out."""
 
 
 @dataclass(frozen=True)

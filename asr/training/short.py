@@ -1,4 +1,4 @@
-"""Training of the small networks for language and punctuation: options, reports and progress bar."""
+"""Training that takes minutes, of language models, punctuation and on a GPU: options, reports and progress bar."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Report:
     """Completed share of the training, in [0, 1]."""
     loss: float
     units_per_s: float
-    """Word pieces or words."""
+    """Word pieces, words or seconds of audio."""
 
 
 class TrainBar:

@@ -298,6 +298,12 @@ def test_files_without_words_are_named(tmp_path: Path, capsys: pytest.CaptureFix
         assert f"{message} {none}" in capsys.readouterr().err
 
 
+def test_a_missing_arpa_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "none.arpa"
+    assert main(["lm", "pack", str(path), "-o", str(tmp_path / "words.lm")]) == 1
+    assert capsys.readouterr().err == f"asr lm: {path} cannot be read: No such file or directory\n"
+
+
 def test_vocabulary_has_one_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["lm", "train", "a.txt", "--vocabulary", "b.txt", "--num-words", "9", "-o", str(tmp_path / "c.lm")])
