@@ -16,7 +16,7 @@ from asr._core import CALIBRATION, FORMAT_VERSION
 from asr.export.write import with_checksum
 from asr.files import replacing
 from asr.options import flag
-from asr.runtime.metadata import MetadataError
+from asr.runtime.metadata import EXPORT_AGAIN, MetadataError
 from asr.runtime.onnx_model import ModelError, OnnxModel
 
 
@@ -63,7 +63,7 @@ def calibrate(path: str | Path, numbers: Mapping[str, Sequence[float]], language
     try:
         properties = replace(model.metadata, **changes).to_properties()  # type: ignore[arg-type]
     except MetadataError as error:
-        raise ValueError(str(error).split(": get the file again")[0]) from error
+        raise ValueError(str(error).removesuffix(f": {EXPORT_AGAIN}")) from error
     proto = onnx.load(path)
     kept = {entry.key: entry.value for entry in proto.metadata_props if entry.key != "checksum"}
     onnx.helper.set_model_props(proto, kept | properties)

@@ -1,4 +1,4 @@
-"""What each batch of an epoch contains, as random numbers; the sound is computed on the device (`waves`).
+"""Plans of the batches of an epoch: the utterances, noises and rooms of each row. `waves` computes the sound.
 
 A row is an utterance, or two or three with pauses, or noise alone. Rows of similar length form a batch.
 """
