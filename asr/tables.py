@@ -13,6 +13,10 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 AUDIO_COLUMNS = ("path", "audio", "audio_path", "audio_filepath", "wav", "file", "filename")
 SPEAKER_COLUMNS = ("speaker", "speaker_id", "client_id")
@@ -35,15 +39,15 @@ class Refusal:
     detail: str = ""
 
 
-def left_out(refusals: Iterable[Refusal], most: int = 10, where: str = "") -> Iterator[str]:
-    """One line per reason, which names at most `most` utterances. where: " of ...", the name of the set."""
+def print_left_out(console: Console, refusals: Iterable[Refusal], most: int = 10, where: str = "") -> None:
+    """Prints one line per reason, which names at most `most` utterances. where: " of ...", the name of the set."""
     reasons: dict[str, list[Refusal]] = {}
     for refusal in refusals:
         reasons.setdefault(refusal.reason, []).append(refusal)
     for reason, found in reasons.items():
         names = "; ".join(f"{each.id} ({each.detail})" for each in found[:most])
         more = f"; and {len(found) - most} more" if len(found) > most else ""
-        yield f"left out{where}, {reason}: {names}{more}"
+        console.print(f"left out{where}, {reason}: {names}{more}", markup=False, soft_wrap=True)
 
 
 @dataclass(frozen=True)

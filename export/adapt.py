@@ -33,7 +33,7 @@ from asr.export.write import export_model
 from asr.lm.packed import load_lm
 from asr.recipe import load_config
 from asr.runtime.search import LmWeights
-from asr.tables import RECORDED, left_out
+from asr.tables import RECORDED, print_left_out
 from asr.training.average import average
 from asr.training.checkpoint import load_pretrained
 from asr.training.inputs import load_phones, normalizer_of
@@ -143,8 +143,7 @@ def run(args: argparse.Namespace) -> int:
             result = prepare(read_table(table), folder, "recordings", options)
         except ValueError as error:  # it names a file in `folder`, which is removed
             raise ValueError(str(error).split("; see ")[0]) from error
-        for refusal in result.refusals:
-            console.print(*left_out([refusal]), markup=False, soft_wrap=True)
+        print_left_out(console, result.refusals)
         sets = split(list(CutSet.from_jsonl_lazy(result.manifest)))  # the paths of features are relative to the folder
         own, held_out = (folder / f"{name}.jsonl.gz" for name in ("own", "held_out"))
         for path, cuts in zip((own, held_out), sets, strict=True):

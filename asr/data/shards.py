@@ -30,7 +30,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from asr.data.cuts import MANIFEST_SUFFIX, Float16Writer, iterate_cuts, read_all
-from asr.tables import Refusal, left_out
+from asr.tables import Refusal, print_left_out
 
 DEFAULT_SIZE = 2000  # utterances; about 400 MB of LibriSpeech
 
@@ -124,7 +124,6 @@ def run(args: argparse.Namespace) -> int:
         result = write_shards(
             (cut for cuts in sets for cut in cuts), args.out, args.size, partial(progress.advance, task)
         )
-    for refusal in result.refusals:
-        console.print(*left_out([refusal]), markup=False, soft_wrap=True)
+    print_left_out(console, result.refusals)
     console.print(f"{args.out}: {result.num_utterances} utterances in {result.num_shards} shards", soft_wrap=True)
     return 0

@@ -30,7 +30,7 @@ from asr.data.batches import Batch, BatchSampler, Position, SpeechDataset, batch
 from asr.data.cuts import evenly_spread, read_all, usable_cuts
 from asr.evaluation.wer import WordErrors
 from asr.model.model import AsrModel, with_vocab
-from asr.tables import Refusal, left_out
+from asr.tables import Refusal, print_left_out
 from asr.training.checkpoint import Checkpoint, check_shape, checkpoints, load_pretrained
 from asr.training.inputs import (
     absent_letters,
@@ -279,8 +279,8 @@ class Trainer:
         return cuts
 
     def _name_left_out(self, refusals: Sequence[Refusal], where: str = "") -> None:
-        for line in left_out(refusals, where=where):
-            self.print(line)
+        if self.rank == 0:
+            print_left_out(self.console, refusals, where=where)
 
     def _note_unreadable(self, batches: Sequence[Batch]) -> None:
         """Lists the utterances that batches left out. Raises ValueError if there are too many."""
@@ -290,7 +290,7 @@ class Trainer:
             for refusal in batch.unreadable:
                 if refusal.id not in self._unreadable:  # each one recurs in every epoch
                     self._unreadable.add(refusal.id)
-                    self.console.print(*left_out([refusal]), markup=False, soft_wrap=True)
+                    print_left_out(self.console, [refusal])
         if self._num_unreadable > max(MAX_UNREADABLE[0], MAX_UNREADABLE[1] * self._num_seen):
             raise ValueError(
                 f"{self._num_unreadable} of {self._num_seen} utterances could not be read; run `asr prepare` again"

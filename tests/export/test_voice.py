@@ -161,12 +161,12 @@ def test_texts_get_the_letters_of_the_model(
     """And what cannot be used is named."""
     given = {}
     with (recordings / "manifest.tsv").open("a") as table:
-        table.write("gone.flac\tABC\tme\n")
+        table.write("gone.flac\tABC\tme\nlost.flac\tABC\tme\n")
     monkeypatch.setattr(adapt, "normalizer_of", lambda tokenizer: given.update(tokenizer=tokenizer) or TextNormalizer())
     monkeypatch.setattr(adapt, "learn", lambda *_: False)
     assert main(["adapt", str(recordings), "-o", "mine.onnx", "--init", start]) == 130
     assert given["tokenizer"] == load_pretrained(start).tokenizer
-    assert "left out, missing file: gone" in capsys.readouterr().out
+    assert "left out, missing file: gone (); lost ()\n" in capsys.readouterr().out
 
 
 def test_interrupted_adaptation_writes_nothing(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
 import torch
@@ -16,7 +15,7 @@ from asr.data.audio import find_sounds
 from asr.files import require_folder
 from asr.lexicon.lexicon import load_lexicon
 from asr.options import flag
-from asr.tables import Refusal, left_out
+from asr.tables import print_left_out
 from asr.training.checkpoint import load_pretrained
 from asr.training.gpu.recordings import read_noise, read_rooms, read_speech
 from asr.training.gpu.train import Options, held_out, train
@@ -111,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
         noise = read_noise(args.noise, args.jobs, args.seed)
     with console.status("rooms"):
         rooms = read_rooms(args.rooms, args.num_rooms, args.jobs, args.seed)
-    _name_left_out(console, [*speech.refusals, *(valid.refusals if valid else ())])
+    print_left_out(console, [*speech.refusals, *(valid.refusals if valid else ())], NUM_NAMED)
     texts = [*speech.texts, *(valid.texts if valid else ())]
     phones = load_phones(args.lexicon, texts, start.phones) if start.phones else None
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -145,8 +144,3 @@ def run(args: argparse.Namespace) -> int:
         return 130
     print(f"{args.output}: trained; convert it for apps: asr export {args.output} -o model.onnx --int8")
     return 0
-
-
-def _name_left_out(console: Console, refusals: Iterable[Refusal]) -> None:
-    for line in left_out(refusals, NUM_NAMED):
-        console.print(line, markup=False, soft_wrap=True)
