@@ -316,36 +316,44 @@ def dry_run(config: Config, name: str, device: str, console: Console) -> None:
     table = Table(*columns)
     refusals = []
     for each in [device] if device else devices():
-        peak, room = peak_gb(config, each != "cpu"), room_gb(each)
-        fits = peak <= room
-        if not fits:
-            smaller = batch_that_fits(config, room, each != "cpu")
-            way = (
-                f"data.max_batch_s={smaller.data.max_batch_s:g} train.batches_per_step={smaller.train.batches_per_step}"
-                if smaller
-                else f"a shorter data.max_utterance_s than {config.data.max_utterance_s:g}, or a smaller network"
-            )
-            refusals.append(f"{peak:.1f} GB do not fit into the {room:.1f} GB of {each}: take {way}")
-        if each == "cpu":
-            table.add_row(each, f"{room:.1f}", f"{peak:.1f}", "", "", "")
-            continue
-        gpu = GPUS[each]
-        rate = 1e12 * (gpu.bf16 if config.train.precision == "bf16" else gpu.fp32)
-        days = [usual.flops * config.train.max_steps / (rate * share) / 86400 for share in (high, low)]
-        speeds = [step_s / (usual.flops / (rate * share)) for share in (low, high)]
-        table.add_row(
-            each,
-            f"{room:.1f}",
-            f"{peak:.1f}",
-            " to ".join(_rounded(each, 2) for each in days),
-            " to ".join(_rounded(24 * each * gpu.euros, 0) for each in days),
-            " to ".join(f"{speed:.0f}" for speed in speeds),
-        )
+        cells, refusal = _row(each, config, usual.flops, step_s)
+        table.add_row(*cells)
+        if refusal:
+            refusals.append(refusal)
     console.print(table)
     if len(refusals) == table.row_count:
         raise ConfigError("; ".join(refusals))
     for refusal in refusals:
         console.print(refusal, markup=False, highlight=False, soft_wrap=True)
+
+
+def _row(device: str, config: Config, flops: float, step_s: float) -> tuple[list[str], str]:
+    """The cells of a device in the table, and the refusal of a batch that does not fit; "" if it fits.
+
+    flops: of a step. step_s: seconds of audio in a step.
+    """
+    peak, room = peak_gb(config, device != "cpu"), room_gb(device)
+    refusal = ""
+    if peak > room:
+        smaller = batch_that_fits(config, room, device != "cpu")
+        way = (
+            f"data.max_batch_s={smaller.data.max_batch_s:g} train.batches_per_step={smaller.train.batches_per_step}"
+            if smaller
+            else f"a shorter data.max_utterance_s than {config.data.max_utterance_s:g}, or a smaller network"
+        )
+        refusal = f"{peak:.1f} GB do not fit into the {room:.1f} GB of {device}: take {way}"
+    cells = [device, f"{room:.1f}", f"{peak:.1f}"]
+    if device == "cpu":
+        return [*cells, "", "", ""], refusal
+    gpu, (low, high) = GPUS[device], UTILIZATION
+    rate = 1e12 * (gpu.bf16 if config.train.precision == "bf16" else gpu.fp32)
+    days = [flops * config.train.max_steps / (rate * share) / 86400 for share in (high, low)]
+    cells += [
+        " to ".join(_rounded(each, 2) for each in days),
+        " to ".join(_rounded(24 * each * gpu.euros, 0) for each in days),
+        " to ".join(f"{step_s / (flops / (rate * share)):.0f}" for share in (low, high)),
+    ]
+    return cells, refusal
 
 
 def _rounded(value: float, digits: int) -> str:
