@@ -29,8 +29,10 @@ from asr.config import Config
 from asr.data.batches import Batch, BatchSampler, Position, SpeechDataset, batches, load_training_cuts
 from asr.data.cuts import evenly_spread, read_all, usable_cuts
 from asr.evaluation.wer import WordErrors
+from asr.lexicon.phones import PhoneTokenizer
 from asr.model.model import AsrModel, with_vocab
 from asr.tables import Refusal, print_left_out
+from asr.tokenizer import Tokenizer
 from asr.training.checkpoint import Checkpoint, check_shape, checkpoints, load_pretrained
 from asr.training.inputs import (
     absent_letters,
@@ -76,30 +78,16 @@ class Trainer:
         if previous:
             self.config = config = self._with_init_of(previous)
 
-        self.parts, left_out = load_training_cuts(config.data)
-        self.print(f"{sum(len(c) for c, _ in self.parts)} training utterances; {len(left_out)} left out")
-        self._name_left_out(left_out)
+        self.parts, refused = load_training_cuts(config.data)
+        self.print(f"{sum(len(c) for c, _ in self.parts)} training utterances; {len(refused)} left out")
+        self._name_left_out(refused)
         self.valid_cuts = self._load_valid_cuts()
 
-        pretrained = load_pretrained(config.train.init) if config.train.init and not previous else None
-        if pretrained:
-            pretrained = self._grown(pretrained)
-        start = previous or pretrained
-        self.tokenizer = start.tokenizer if start else train_tokenizer(config.tokenizer, self._texts())
-        if not start and (absent := absent_letters(self.tokenizer)):
-            self.print(f"no transcript has {absent}: this model will never write them; add utterances that have them")
-        if start:
-            check_shape(start.config, config, str(self.folder) if previous else config.train.init)
-        check_letters(self.tokenizer, self._texts())
-        transcripts = (*self._texts(), *(cut.supervisions[0].text for cut in self.valid_cuts))
-        phones = start.phones if start else ()
-        lexicon = config.data.lexicon
-        if lexicon == "bundled" and start and not phones:  # too little data to train a new phone head
-            self.print("the weights to start from have no phone head: the model continues without phones")
-            lexicon = ""
-        elif phones and not lexicon:
-            self.print("the phone head is dropped, because data.lexicon is empty; data.lexicon=bundled keeps it")
-        self.phone_tokenizer = load_phones(lexicon, transcripts, phones) if lexicon else None
+        start: Checkpoint | Pretrained | None = previous
+        if not previous and config.train.init:
+            start = self._grown(load_pretrained(config.train.init))
+        self.tokenizer = self._tokenizer_of(start)
+        self.phone_tokenizer = self._phone_tokenizer_of(start)
         phones = self.phone_tokenizer.phones if self.phone_tokenizer else ()
         self.config = config = dataclasses.replace(config, model=dataclasses.replace(config.model, phones=phones))
         torch.manual_seed(config.train.seed)
@@ -123,6 +111,33 @@ class Trainer:
         self._unreadable: set[str] = set()
         self._num_seen = self._num_unreadable = 0
         self._stop = self._stalled = False
+
+    def _tokenizer_of(self, start: Checkpoint | Pretrained | None) -> Tokenizer:
+        """Raises ValueError if `start` does not fit the configuration, or the transcripts have other letters."""
+        config = self.config
+        if start:
+            tokenizer = start.tokenizer
+            check_shape(start.config, config, str(self.folder) if isinstance(start, Checkpoint) else config.train.init)
+        else:
+            tokenizer = train_tokenizer(config.tokenizer, self._texts())
+            if absent := absent_letters(tokenizer):
+                self.print(
+                    f"no transcript has {absent}: this model will never write them; add utterances that have them"
+                )
+        check_letters(tokenizer, self._texts())
+        return tokenizer
+
+    def _phone_tokenizer_of(self, start: Checkpoint | Pretrained | None) -> PhoneTokenizer | None:
+        """None for training without phones. Raises ValueError if the lexicon lacks words of the transcripts."""
+        phones = start.phones if start else ()
+        lexicon = self.config.data.lexicon
+        if lexicon == "bundled" and start and not phones:  # too little data to train a new phone head
+            self.print("the weights to start from have no phone head: the model continues without phones")
+            lexicon = ""
+        elif phones and not lexicon:
+            self.print("the phone head is dropped, because data.lexicon is empty; data.lexicon=bundled keeps it")
+        transcripts = (*self._texts(), *(cut.supervisions[0].text for cut in self.valid_cuts))
+        return load_phones(lexicon, transcripts, phones) if lexicon else None
 
     def run(self) -> bool:
         """Trains until `train.max_steps` or an interruption, and saves; returns whether it was not interrupted.
