@@ -13,6 +13,7 @@ from support.recognition import finals, recognize
 from support.scheduling import WAIT_S, Client, Gate
 
 from asr import Recognizer
+from asr.options import flag
 from asr.runtime.onnx_model import bundled_model
 from asr.streaming.server import scheduler as scheduler_module
 from asr.streaming.server.scheduler import Job, Report, Scheduler
@@ -176,5 +177,5 @@ def test_a_dropped_stream_is_done_with(scheduler: Scheduler, recognizer: Recogni
 
 @pytest.mark.parametrize(("name", "value"), [("max_sessions", 0), ("idle_s", float("inf")), ("max_batch", True)])
 def test_limits_have_limits(name: str, value: float) -> None:
-    with pytest.raises(ValueError, match=f"{name} is {value}"):
+    with pytest.raises(ValueError, match=f"{flag(name)} is {value}"):
         Limits(**{name: value})
