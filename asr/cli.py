@@ -73,7 +73,14 @@ EXAMPLES = """examples:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point: returns the exit status. Errors that a user can fix are printed on one line, without a traceback."""
-    argv = sys.argv[1:] if argv is None else list(argv)
+    try:
+        return _run(sys.argv[1:] if argv is None else list(argv))
+    except KeyboardInterrupt:  # for example while PyTorch is imported
+        print("asr: interrupted", file=sys.stderr)
+        return 130
+
+
+def _run(argv: list[str]) -> int:
     prepare_output()
     share_cores()
     parser = Parser(
@@ -111,6 +118,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except (ValueError, OSError, EOFError, zlib.error) as error:  # the last two: a damaged .gz file
         print(f"asr {args.command}: {explained(error)}", file=sys.stderr)
+        return 1
+    except MemoryError:
+        print(f"asr {args.command}: there is not enough memory", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"asr {args.command}: interrupted", file=sys.stderr)

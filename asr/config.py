@@ -71,7 +71,11 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         positive = ("num_heads", "encoder_layers", "encoder_ff_dim", "decoder_layers", "decoder_ff_dim")
-        _require_least(self, "model", 1, "dim", *positive, "subsampling_channels")
+        sizes = ("dim", *positive, "subsampling_channels")
+        _require_least(self, "model", 1, *sizes)
+        for name in sizes:
+            most = 1000 if name.endswith("layers") else 65536
+            _require(getattr(self, name) <= most, f"model.{name}", getattr(self, name), f"at most {most}")
         _require(
             self.dim % (4 * self.num_heads) == 0,
             "model.dim",
@@ -83,7 +87,7 @@ class ModelConfig:
         _require_choice("model.activation", self.activation, ("relu", "gelu", "swiglu"))
         _require(0 <= self.dropout < 1, "model.dropout", self.dropout, "in [0, 1)")
         _require(
-            set(self.condition_layers) <= set(range(1, self.encoder_layers)),
+            all(1 <= layer < self.encoder_layers for layer in self.condition_layers),
             "model.condition_layers",
             self.condition_layers,
             f"layers from 1 to {self.encoder_layers - 1}: CTC reads the last one anyway",
@@ -260,7 +264,8 @@ class OptimConfig:
         _require_choice("optim.kind", self.kind, ("adamw", "muon"))
         _require_choice("optim.schedule", self.schedule, ("noam", "linear", "cosine"))
         _require(self.lr > 0, "optim.lr", self.lr, "above 0")
-        _require_least(self, "optim", 0, "warmup_steps")
+        _require_least(self, "optim", 0, "warmup_steps", "weight_decay")
+        _require(all(0 <= beta < 1 for beta in self.betas), "optim.betas", self.betas, "two numbers in [0, 1)")
         _require(self.max_grad_norm > 0, "optim.max_grad_norm", self.max_grad_norm, "above 0")
         _require(0 <= self.ema_decay < 1, "optim.ema_decay", self.ema_decay, "in [0, 1)")
 

@@ -96,7 +96,7 @@ def _nearest(key: str, known: set[str], where: str) -> str:
 def _convert(name: str, value: Any, hint: Any) -> Any:
     """Converts `value` to the field's type, without guessing: 1 is a float, "1" is not; unquoted 1e-3 in YAML is."""
     if typing.get_origin(hint) is tuple:
-        items = (value,) if isinstance(value, (str, int, float)) else value
+        items = () if value == "" else (value,) if isinstance(value, (str, int, float)) else value
         if not isinstance(items, (list, tuple)):
             raise ConfigError(f"{name} = {shown(value)} must be a list")
         args = typing.get_args(hint)

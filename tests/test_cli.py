@@ -15,6 +15,7 @@ import pytest
 
 from asr import __version__, cli, cores
 from asr.command import explained
+from asr.streaming.terminal import cli as terminal
 
 PYPROJECT = (Path(__file__).parent.parent / "pyproject.toml").read_text(encoding="utf-8")
 
@@ -118,6 +119,30 @@ def test_errors_are_one_line(arguments: list[str], capsys: pytest.CaptureFixture
         cli.main(arguments)
     error = capsys.readouterr().err
     assert exit.value.code == 2 and error.count("\n") == 1 and error.startswith("asr") and "--help" in error
+
+
+def test_too_little_memory_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def exhausted(*_: object) -> int:
+        raise MemoryError
+
+    monkeypatch.setattr("asr.runtime.inspect.run", exhausted)
+    assert cli.main(["inspect", "x.onnx"]) == 1
+    monkeypatch.setattr("asr.streaming.terminal.cli.recognizer_or_error", exhausted)
+    assert terminal.main(["--sample"]) == 1
+    assert capsys.readouterr().err == (
+        "asr inspect: there is not enough memory\nasr-stream: there is not enough memory\n"
+    )
+
+
+def test_ctrl_c_while_a_command_is_imported(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("asr.cli.importlib.import_module", interrupted)
+    assert cli.main(["train", "tiny"]) == 130
+    assert capsys.readouterr().err == "asr: interrupted\n"
 
 
 def test_a_command_may_follow_an_option(capsys: pytest.CaptureFixture[str]) -> None:

@@ -49,11 +49,23 @@ def test_overrides_take_the_type_of_the_field() -> None:
         ("train.seed=99999999999999999999", r"train\.seed = 99999999999999999999 is not allowed"),
         ("data.max_batch_s=.inf", r"data\.max_batch_s = inf must be finite"),
         ("optim.lr=" + 400 * "9", "must be of type float"),
+        ("optim.betas=[0.9,1]", r"optim\.betas = .* two numbers in \[0, 1\)"),
+        ("optim.betas=", "must be a list of 2"),
+        ("optim.weight_decay=-1", r"optim\.weight_decay = -1\.0 is not allowed: it must be at least 0"),
+        ("model.encoder_layers=1000000000", r"model\.encoder_layers = 1000000000 .* at most 1000$"),
+        ("model.decoder_layers=1001", "at most 1000$"),
+        ("model.dim=1000000000", r"model\.dim = 1000000000 .* at most 65536$"),
+        ("model.subsampling_channels=65537", "at most 65536$"),
+        ("model.condition_layers=[99]", "layers from 1 to "),
     ],
 )
 def test_errors_name_value_and_range(override: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load_config("tiny", [override])
+
+
+def test_an_empty_value_is_an_empty_list() -> None:
+    assert load_config("tiny", ["data.valid="]).data.valid == ()
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"[1, 2]", b"just text", b"a: [", b"model: {dim: }"])

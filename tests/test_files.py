@@ -60,3 +60,42 @@ def test_a_folder_is_no_output_file(tmp_path: Path) -> None:
     """Otherwise the rename fails, after all of the work."""
     with pytest.raises(ValueError, match=f"{tmp_path} is a folder; name the file to write in it"):
         require_folder(tmp_path)
+
+
+def test_a_link_keeps_pointing_to_the_file(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    target, link = tmp_path / "folder" / "model.lm", tmp_path / "link.lm"
+    target.write_text("former")
+    link.symlink_to(target)
+    with replacing(link) as part:
+        part.write_text("new")
+    assert link.is_symlink() and target.read_text() == "new" and list(target.parent.iterdir()) == [target]
+
+
+def test_devices_and_pipes_are_not_replaced(tmp_path: Path) -> None:
+    pipe, link = tmp_path / "pipe", tmp_path / "stdout"
+    os.mkfifo(pipe)
+    link.symlink_to("/dev/null")
+    for path in (pipe, link):
+        message = f"{path} is a device or a pipe; name a file to write"
+        with pytest.raises(ValueError, match=message):
+            require_folder(path)
+        with pytest.raises(ValueError, match=message), replacing(path):
+            pass
+    assert pipe.is_fifo() and link.is_symlink()
+
+
+def test_an_input_is_no_output(tmp_path: Path) -> None:
+    path, link = tmp_path / "text.txt", tmp_path / "link.txt"
+    path.touch()
+    link.symlink_to(path)
+    require_folder(tmp_path / "new.lm", path, "cmudict")
+    for output in (path, link):
+        with pytest.raises(ValueError, match=f"{output} is also an input, which would be replaced; name another"):
+            require_folder(output, tmp_path / "none.txt", path)
+
+
+def test_a_folder_must_be_writable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: (path, mode) != (tmp_path, os.W_OK))  # root may write anywhere
+    with pytest.raises(ValueError, match=f"the folder {tmp_path} cannot be written"):
+        require_folder(tmp_path / "new.lm")

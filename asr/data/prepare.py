@@ -33,7 +33,7 @@ from asr.data.manifests import Utterance, find_librispeech_parts, read_librispee
 from asr.data.report import PrepareResult, Summary, print_report
 from asr.data.utterance import Prepared, PrepareOptions, prepare_utterance
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE
-from asr.files import replacing
+from asr.files import naming, replacing
 from asr.tables import Refusal
 from asr.text import CASES, OUTSIDE_POLICIES, TextNormalizer
 
@@ -83,6 +83,7 @@ def prepare(
     items = in_processes(partial(_prepare_item, options=options), usable, options.num_jobs)
     try:
         with (
+            naming(features_dir),
             CutSet.open_writer(unfinished) as manifest,
             Float16Writer(features_file) as storage,
             contextlib.closing(items),
@@ -375,9 +376,8 @@ def _noisy_copies(args: argparse.Namespace) -> NoisyCopies | None:
     wanted = bool(args.noise or args.rir or args.snr_db or args.margins)
     count = int(wanted) if args.noisy_copies is None else args.noisy_copies
     if count == 0:
-        for name in ("noise", "rir", "snr_db", "margins"):
-            if getattr(args, name):
-                raise ValueError(f"--{name.replace('_', '-')} needs noisy copies; omit --noisy-copies 0")
+        for name in (each for each in ("noise", "rir", "snr_db", "margins") if getattr(args, each)):
+            raise ValueError(f"--{name.replace('_', '-')} needs noisy copies; omit --noisy-copies 0")
         return None
     snr_db = _two_numbers("--snr-db", args.snr_db or "5,25", "5,25")
     margins_s = _two_numbers("--margins", args.margins, "0.3,2") if args.margins else (0.0, 0.0)

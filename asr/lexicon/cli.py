@@ -104,7 +104,7 @@ def _train(args: argparse.Namespace) -> int:
         raise LexiconError(f"--held-out {args.held_out} must be in [0, 1)")
     if not args.megabytes > 0:
         raise LexiconError(f"--megabytes {args.megabytes} must be above 0")
-    require_folder(args.output)
+    require_folder(args.output, args.dictionary)
     lexicon = load_lexicon(args.dictionary)
     options = G2pOptions(args.order, args.megabytes)
     console = Console(stderr=True)
@@ -140,7 +140,7 @@ def split(lexicon: Lexicon, share: float) -> tuple[Lexicon, Lexicon]:
 def _make(args: argparse.Namespace) -> int:
     if args.num_words < 1:
         raise LexiconError(f"--num-words {args.num_words} must be at least 1")
-    require_folder(args.output)
+    require_folder(args.output, *args.text)
     pronouncer = _pronouncer(args)
     words = ngram.vocabulary(args.text, args.num_words)[ngram.UNK + 1 :]
     if not words:

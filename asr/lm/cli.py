@@ -121,7 +121,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Entry of `asr lm`."""
-    require_folder(args.output)
+    inputs = [args.arpa] if args.what == "pack" else [] if args.what == "mix" else args.text
+    require_folder(args.output, *inputs)
     if args.what == "utterances":
         return _cut(args)
     if args.what == "adapt":
@@ -228,6 +229,8 @@ def _train(args: argparse.Namespace) -> tuple[list[str], list[Ngrams]]:
         known = {word for line in ngram.sentences([args.vocabulary]) for word in line}.difference(SPECIAL_WORDS)
         words = [*SPECIAL_WORDS, *sorted(known)]
     else:
+        if pipes := [str(path) for path in args.text if path.is_fifo()]:
+            raise LmError(f"the text is read twice: {' and '.join(pipes)} must be a file, or give --vocabulary")
         words = ngram.vocabulary(args.text, args.num_words)
     ids = ngram.encode(ngram.sentences(args.text), words)
     if len(words) == len(SPECIAL_WORDS):

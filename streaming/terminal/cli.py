@@ -62,6 +62,8 @@ def _command(argv: Sequence[str]) -> int:
         return 0
     except OutputError as error:
         print_error(error)
+    except MemoryError:
+        print_error("there is not enough memory")
     except StreamFailed as failure:
         from asr.runtime.onnx_model import ModelError
 

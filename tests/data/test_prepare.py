@@ -2,6 +2,7 @@
 
 import argparse
 import csv
+import errno
 import gzip
 import json
 import os
@@ -18,7 +19,7 @@ from support.corpora import utterances, write_librispeech
 from support.synth import SAMPLE_RATE, hum, speech, write_audio
 
 from asr.data import prepare as prepare_module
-from asr.data.cuts import load_cuts
+from asr.data.cuts import Float16Writer, load_cuts
 from asr.data.manifests import Utterance
 from asr.data.prepare import add_arguments, prepare, run
 from asr.data.report import PrepareResult, Summary, print_report
@@ -181,6 +182,17 @@ def test_interrupted_rerun_keeps_the_former_data_set(tmp_path):
     prepare(utterances(tmp_path, 3), tmp_path / "data", "set")
     assert [len(cut.load_features()) for cut in load_cuts(first.manifest)] == [100, 110, 120]
     assert len(list((tmp_path / "data" / "set.features").iterdir())) == 1, "the former features are removed"
+
+
+def test_a_full_disk_is_named(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Float16Writer, "write", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        prepare(utterances(tmp_path), tmp_path / "data", "set")
+    assert caught.value.filename == str(tmp_path / "data" / "set.features")
+    assert list((tmp_path / "data").iterdir()) == []
 
 
 def test_unusable_input_is_an_error_without_data_set(tmp_path):

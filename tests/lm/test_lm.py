@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import os
 import random
 import re
 from collections.abc import Callable
@@ -296,6 +297,23 @@ def test_files_without_words_are_named(tmp_path: Path, capsys: pytest.CaptureFix
     for option, message in (("--vocabulary", "there is no word in"), ("--test", "there is no sentence in")):
         assert main([*command, option, str(none)]) == 1
         assert f"{message} {none}" in capsys.readouterr().err
+
+
+def test_text_that_is_read_twice_is_no_pipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text, pipe = tmp_path / "text.txt", tmp_path / "pipe"
+    text.write_text("A B\n")
+    os.mkfifo(pipe)
+    assert main(["lm", "train", str(text), str(pipe), "-o", str(tmp_path / "words.lm")]) == 1
+    error = capsys.readouterr().err
+    assert error == f"asr lm: the text is read twice: {pipe} must be a file, or give --vocabulary\n"
+
+
+@pytest.mark.parametrize("command", ["train", "adapt", "utterances", "pack"])
+def test_the_output_is_no_input(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("A B\n")
+    assert main(["lm", command, str(text), "-o", str(text)]) == 1
+    assert f"{text} is also an input" in capsys.readouterr().err and text.read_text() == "A B\n"
 
 
 def test_a_missing_arpa_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
