@@ -52,7 +52,7 @@ class Engine {
     this.#sampleRate = sampleRate;
     this.#endedAt = null;
     this.#partial = "";
-    this.#lastFinal = null;
+    this.#lastFinal = this.#reply = null;
     this.#retryMs = RETRY_MS;
     this.#watch = setInterval(() => this.#checkReplies(), 1000);
     this.#connect();
@@ -75,9 +75,9 @@ class Engine {
 
   abandon() {
     if (!this.#outbox) return;
-    const lostS = this.#outbox.behindS;
+    const lostS = this.#outbox.behindS, { startS: start } = this.#outbox.rewind(); // of the audio without a final
     if (this.#partial) {
-      const [text, start, end] = [this.#partial, this.#startS, this.#reply.endS];
+      const [text, end] = [this.#partial, this.#reply.endS];
       this.#page.show([{ type: "final", text, start, end, words: [{ word: text, start, end }] }], this.#endedAt);
     }
     this.#finish();
@@ -160,7 +160,7 @@ class Engine {
     socket.onmessage = ({ data }) => this.#run(JSON.parse(data));
     socket.onclose = () => this.#lost();
     this.#socket = socket;
-    this.#reply = { at: performance.now() };
+    this.#reply = { ...this.#reply, at: performance.now() };
     this.#page.figure("connection", "connecting");
     this.#page.status("Connecting …");
   }
@@ -191,8 +191,8 @@ class Engine {
     }
     this.#page.figure("connection", "lost");
     this.#page.status("Not connected.");
-    const amiss = await whatIsAmiss({ refused: true });
-    if (!this.#outbox) return; // abandoned in the meantime
+    const outbox = this.#outbox, amiss = await whatIsAmiss({ refused: true });
+    if (!outbox || this.#outbox !== outbox) return; // abandoned in the meantime
     if (amiss === TOKEN_NEEDED) return this.#connectWithToken();
     const delayMs = this.#retryMs * (0.8 + 0.4 * Math.random()); // so that pages do not all reconnect at once
     this.#retryMs = Math.min(2 * this.#retryMs, MAX_RETRY_MS);
