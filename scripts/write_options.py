@@ -36,7 +36,8 @@ def comment(opening: str, text: str) -> list[str]:
 
 def javascript_fields() -> Iterator[str]:
     for option in OPTIONS.values():
-        types = {"flag": "boolean", "choice": " | ".join(f'"{choice}"' for choice in option.choices)}
+        choices = [f'"{choice}"' for choice in option.choices if choice != "joint"]  # JavaScript lacks this search
+        types = {"flag": "boolean", "choice": " | ".join(choices)}
         yield from comment("/**", described(option))
         yield f"  {camel_case(option.name)}?: {types.get(option.type, 'number')};"
 

@@ -149,7 +149,8 @@ function begin(sampleRate) {
 }
 
 async function captionFile(file) {
-  if (listening || busy || $("listen").disabled) {
+  if ($("listen").disabled) return; // the status or the error says why
+  if (listening || busy) {
     page.showError("A file cannot be captioned while listening: stop listening, and drop it again.");
     return;
   }
@@ -214,7 +215,9 @@ function blankAfterSilence() {
 
 // Without a wake lock, a phone turns off its screen and the microphone.
 async function keepAwake() {
-  wakeLock = (await navigator.wakeLock?.request("screen").catch(() => null)) ?? null;
+  const lock = (await navigator.wakeLock?.request("screen").catch(() => null)) ?? null;
+  if (listening) wakeLock = lock;
+  else lock?.release();
 }
 
 // --- controls ---

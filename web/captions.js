@@ -69,7 +69,7 @@ export class Captions {
   }
 
   clear() {
-    this.#cleared = { finals: this.#finals, lines: [...this.#list.children] };
+    this.#cleared = { finals: this.#finals, numSaved: this.#numSaved, lines: [...this.#list.children] };
     this.#finals = [];
     this.#numSaved = 0;
     this.#list.replaceChildren();
@@ -81,6 +81,7 @@ export class Captions {
 
   restore() {
     this.#finals = this.#cleared.finals;
+    this.#numSaved = this.#cleared.numSaved;
     this.#list.replaceChildren(...this.#cleared.lines);
     this.#cleared = null;
   }

@@ -69,7 +69,7 @@ export interface Options {
   /** greedy, beam (CTC prefix beam search), rescore (beam; the attention decoder rescores finals of a search over
    * letters), or joint (beam; finals come from a search by the attention decoder and CTC, without a language model);
    * default: rescore */
-  search?: "greedy" | "beam" | "rescore" | "joint";
+  search?: "greedy" | "beam" | "rescore";
   /** encode each finished utterance a second time, which corrects its final text; default: true */
   secondPass?: boolean;
   /** hypotheses kept by the beam search; a whole number in [1, 1024]; default: 256 */

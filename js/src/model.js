@@ -43,7 +43,7 @@ export class Model {
   #ort;
   #session;
   #sessionOptions;
-  #decoder;
+  #decoder = null; // a promise
 
   constructor(ort, sessionOptions, contract, metadata, session) {
     this.#ort = ort;
@@ -55,7 +55,14 @@ export class Model {
 
   // Must be called before the first `score`. Throws ModelError for a model without a decoder.
   async openDecoder() {
-    if (this.#decoder) return;
+    this.#decoder ??= this.#openDecoder().catch((error) => {
+      this.#decoder = null;
+      throw error;
+    });
+    await this.#decoder;
+  }
+
+  async #openDecoder() {
     const core = await loadCore();
     const bytes = this.metadata.decoderOnnx, name = "the model's decoder";
     if (!bytes.length) {
@@ -63,7 +70,7 @@ export class Model {
     }
     checkFile(name, () => core.checkOnnx(bytes));
     const { decoderInputs, decoderOutputs } = this.contract;
-    this.#decoder = await Session.open(this.#ort, bytes, this.#sessionOptions, name, decoderInputs, decoderOutputs);
+    return Session.open(this.#ort, bytes, this.#sessionOptions, name, decoderInputs, decoderOutputs);
   }
 
   // The state of a stream before its first chunk, as a list of tensors. leftContext: in encoder frames.
@@ -95,7 +102,7 @@ export class Model {
     const longest = Math.max(1, ...tokens.map((row) => row.length));
     const padded = new BigInt64Array(tokens.length * longest);
     tokens.forEach((row, i) => row.forEach((token, k) => (padded[i * longest + k] = BigInt(token))));
-    const [scores] = await this.#decoder.run([
+    const [scores] = await (await this.#decoder).run([
       this.#tensor("int64", padded, [tokens.length, longest]),
       this.#tensor("int64", BigInt64Array.from(tokens, (row) => BigInt(row.length)), [tokens.length]),
       this.#tensor("float32", encoderOut, [1, numFrames, this.metadata.dim]),
@@ -106,7 +113,7 @@ export class Model {
   async close() {
     this.metadata.delete();
     await this.#session.close();
-    await this.#decoder?.close();
+    await (await this.#decoder)?.close();
   }
 
   #tensor(type, data, dims) {

@@ -1,7 +1,7 @@
 // The recognizer: models and options. index.d.ts documents them.
 
 import { loadCore } from "./core.js";
-import { Model, SESSION_OPTIONS } from "./model.js";
+import { Model, ModelError, SESSION_OPTIONS } from "./model.js";
 import { NeuralLm } from "./neural_lm.js";
 import { Punctuation } from "./punctuation.js";
 import { read } from "./read.js";
@@ -25,13 +25,16 @@ export class Recognizer {
       values.punctuation === null ? null : read(values.punctuation, "the punctuation model"),
     ]);
     const sessionOptions = { ...SESSION_OPTIONS, ...values.sessionOptions };
-    const opened = { core, lm: lmBytes && new core.NgramLm(lmBytes) };
+    const opened = { core, lm: lmBytes && openLm(core, lmBytes) };
     try {
       if (neuralLmBytes) opened.neuralLm = await NeuralLm.open(core, neuralLmBytes, ort, sessionOptions);
       if (punctuationBytes) opened.punctuation = await Punctuation.open(core, punctuationBytes, ort, sessionOptions);
       opened.model = await Model.open(modelBytes, ort, sessionOptions);
       const recognizer = await Recognizer.#made(values, opened);
-      await recognizer.#warmUp();
+      await recognizer.#warmUp().catch((error) => {
+        recognizer.streamOptions.delete();
+        throw error;
+      });
       return recognizer;
     } catch (error) {
       await close(opened);
@@ -138,6 +141,14 @@ function newOptions(core, values) {
     }
   }
   return options;
+}
+
+function openLm(core, bytes) {
+  try {
+    return new core.NgramLm(bytes);
+  } catch ({ message }) {
+    throw new ModelError(`the language model: ${message}`);
+  }
 }
 
 function checked(core, given) {

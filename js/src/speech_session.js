@@ -49,6 +49,7 @@ export class Session {
     if (this.#state === "starting") this.#end(this.#failure);
     if (this.#state !== "listening") return;
     this.#state = "stopping";
+    clearTimeout(this.#audioTimer);
     this.#microphone.close();
     if (this.#heard) this.#endAudio(); // otherwise speech may start with the last words
     this.#stream.finish(performance.now());
@@ -226,7 +227,9 @@ async function phrasesOfAll(grammars) {
     try {
       const { protocol, pathname } = new URL(src, document.baseURI);
       if (protocol === "data:") return decodeURIComponent(pathname.slice(pathname.indexOf(",") + 1));
-      return await (await fetch(src)).text();
+      const response = await fetch(src);
+      if (!response.ok) throw new Error(`the server answers ${response.status}`);
+      return await response.text();
     } catch ({ message }) {
       throw new Failure("bad-grammar", `the grammar ${src} cannot be loaded: ${message}`);
     }

@@ -68,7 +68,8 @@ class Session {
     if (Object.keys(changes).length) this.#variant = await recognizer.withOptions(changes);
     const chosen = this.#variant ?? recognizer;
     this.#stream = chosen.stream();
-    postMessage({ type: "opened", id: this.#id, warnings: chosen.warnings });
+    const warnings = chosen.warnings.filter((text) => !recognizer.warnings.includes(text)); // of the changes
+    postMessage({ type: "opened", id: this.#id, warnings });
   }
 
   async audio({ sentAt }) {

@@ -85,6 +85,10 @@ test("what is not saved is known", () => {
   captions.takeBack(); // the final of a connection that broke comes again
   captions.show(final("One more.", 0), 0);
   assert.ok(captions.unsaved);
+  captions.saved();
+  captions.clear();
+  captions.restore();
+  assert.ok(!captions.unsaved);
 });
 
 test("cleared captions come back until there is a new one", () => {

@@ -202,6 +202,8 @@ test("a model that is cut short is refused, wherever it is cut", async () => {
     await assert.rejects(Recognizer.load({ model: cut }), isDamage);
   }
   await assert.rejects(Recognizer.load({ model: model.subarray(0, model.length - 1) }), ModelError);
+  const noLm = { name: "ModelError", message: /^the language model: .*damaged/ };
+  await assert.rejects(Recognizer.load({ model, lm: new Uint8Array(100) }), noLm);
 });
 
 test("a model with damaged metadata is refused by the name of the key", async () => {

@@ -7,7 +7,7 @@ import { Stream } from "../src/stream.js";
 
 const MODEL = new URL("../../asr/models/tiny.int8.onnx", import.meta.url);
 
-test("an error of the last step is reported before the stream ends", { timeout: 120_000 }, async (t) => {
+test("a session is told of its own faults and errors", { timeout: 120_000 }, async (t) => {
   const messages = [];
   let wake = () => {};
   globalThis.onmessage = null;
@@ -19,6 +19,15 @@ test("an error of the last step is reported before the stream ends", { timeout: 
   const send = (data) => globalThis.onmessage({ data });
   send({ type: "load", options: { model: new Uint8Array(await readFile(MODEL)) } });
   await until("ready");
+
+  // The recognizer's own warning, that there is no language model, is not of a session.
+  for (const [id, hotwords, faults] of [[2, undefined, []], [3, ["B2B", "hello"], ["B2B"]]]) {
+    send({ type: "open", id, sampleRate: 16000, changes: hotwords ? { hotwords } : {} });
+    await until("opened");
+    const { warnings } = messages.at(-1);
+    assert.ok(warnings.length === faults.length && faults.every((fault, i) => warnings[i].includes(fault)), warnings);
+    messages.pop();
+  }
 
   t.mock.method(Stream.prototype, "finish", async () => {
     throw new Error("no memory");

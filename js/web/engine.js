@@ -59,7 +59,6 @@ const sentence = (message) => `${message[0].toUpperCase()}${message.slice(1)}.`;
 const megabytes = (numBytes) => `${(numBytes / 1e6).toFixed(0)} MB`;
 
 async function serveOffline(page) {
-  if (!navigator.serviceWorker) return;
   try {
     await navigator.serviceWorker.register("service_worker.js", { updateViaCache: "none" });
     await navigator.serviceWorker.ready;

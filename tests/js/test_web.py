@@ -294,8 +294,8 @@ def test_the_page_reports_errors_in_a_sentence(page: Path) -> None:
     assert said.pop("truncated model").startswith(truncated)
     assert said == {
         "no WebAssembly": "This browser has no WebAssembly, which recognition needs: use a newer one, or allow it.",
-        "truncated language model": "Not a language model of asr-stream, or a damaged one: it ends within its "
-        "version; write it again with `asr lm`.",
+        "truncated language model": "The language model: not a language model of asr-stream, or a damaged one: it ends "
+        "within its version; write it again with `asr lm`.",
         "no microphone": "There is no microphone: plug one in, and start again.",
         "permission refused": "The microphone is blocked: allow it for this page in the browser's settings, "
         "and start again.",
