@@ -1,4 +1,4 @@
-// The microphone: blocks of sound, away from the page's own thread until they are whole (capture.js).
+// Passes on the microphone's audio in blocks, which capture.js collects outside the page's thread.
 
 const SAMPLE_RATE = 16000;
 
@@ -7,14 +7,16 @@ export class Microphone {
   #lost;
   #open = null; // {track, context, source, node}
 
-  // block(samples, peak): of each block, Float32Array and its greatest; lost(): the device was disconnected.
+  // block(samples, peak): called with each block, a Float32Array, and the displayed peak.
+  // lost(): called when the device is disconnected.
   constructor({ block, lost }) {
     this.#block = block;
     this.#lost = lost;
   }
 
-  // Resolves to the sample rate; rejects with what `explain` explains, and after `close`. deviceId: "" for the default
-  // one. given: a track of the page, in place of a microphone, which stays as it is.
+  // Resolves to the sample rate. Rejects with an error that `explain` turns into a sentence, and with AbortError if
+  // `close` was called meanwhile. deviceId: "" for the default one. given: a track of the page instead of a microphone;
+  // it stays open.
   async open(deviceId, given = null) {
     if (!given && !navigator.mediaDevices) throw new DOMException("", "SecurityError");
     const open = (this.#open = {});
@@ -40,7 +42,7 @@ export class Microphone {
     return open.context.sampleRate;
   }
 
-  // After each wait: `close` may have come, which could not stop a track that was not there yet.
+  // Called after each await. If `close` was called meanwhile, it could not stop a track that did not exist yet.
   #checkOpen(open) {
     if (this.#open === open) return;
     open.track.stop();

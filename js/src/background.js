@@ -6,10 +6,9 @@ let chosen = null; // options of the page's recognizer
 let loading = null;
 let recognizer = null; // null until it has been loaded
 
-// Returns the page's recognizer, which the first call loads. options: those of Recognizer.load except `ort` and
-// functions, plus {runtime: {module, wasm}}, the URLs of ONNX Runtime for pages without a bundler. Without options,
-// those of an earlier call apply. progress(numBytes): called while files are fetched. After a failure, the next call
-// tries again.
+// Returns the page's recognizer, which the first call loads. options: those of Recognizer.load except `ort`, plus
+// {runtime: {module, wasm}}, the URLs of ONNX Runtime for pages without a bundler. Without options, those of an earlier
+// call apply. progress(numBytes): called while files are fetched. After a failure, the next call tries again.
 export async function load(options, progress) {
   const wanted = options && resolved(options);
   if (loading && wanted && !same(wanted, chosen)) {

@@ -10,8 +10,8 @@
  */
 import type { RecognizerOptions } from "./index.js";
 
-/** Options of `Recognizer.load` that a worker accepts: not functions and `ort`. URLs are relative to the page. */
-export interface LoadOptions extends Omit<RecognizerOptions, "ort" | "progress" | "phrases"> {
+/** Options of `Recognizer.load` except `ort` and `phrases`, which grammars replace. URLs are relative to the page. */
+export interface LoadOptions extends Omit<RecognizerOptions, "ort" | "phrases"> {
   /**
    * URLs of ONNX Runtime's `ort.wasm.bundle.min.mjs` and `ort-wasm-simd-threaded.wasm`, for a page without a bundler,
    * which cannot find `onnxruntime-web` by its name.
