@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections import Counter
@@ -18,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+from memory import resident_mb
 
 from asr import Recognizer
 from asr.streaming import Final
@@ -49,10 +49,6 @@ class Minute:
 
 Utterance = tuple[str, float, float]
 """Text, start and end of a final; times in seconds from the start of its repetition."""
-
-
-def resident_mb(process: int | str = "self") -> float:
-    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def repetition(sample: np.ndarray) -> np.ndarray:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import sys
 import time
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from itertools import chain
 from pathlib import Path
 
 import numpy as np
+from memory import peak_mb
 
 GOALS_MS = {"partial": 15.0, "final": 120.0}
 GOAL_RTF = 0.03
@@ -48,7 +48,7 @@ def main() -> None:
         for kind in {event.type for event in stream.events()} & set(delays_ms):
             delays_ms[kind].append(elapsed_ms)
     cpu_s = time.process_time() - started_cpu
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
+    peak = peak_mb()
 
     found: dict[str, dict[str, float]] = {}
     for kind, values in delays_ms.items():

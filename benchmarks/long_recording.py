@@ -32,7 +32,7 @@ import numpy as np
 import soundfile
 from command import progress, recognize, show
 from endpoints import by_speaker, room_tone
-from endurance import resident_mb
+from memory import resident_mb
 
 from asr.data.audio import find_sounds
 from asr.data.cuts import evenly_spread, load_cuts

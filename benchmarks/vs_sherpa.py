@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from memory import peak_mb
 
 BLOCK = 320  # samples
 LEFT_CONTEXT_MS = 2560
@@ -146,9 +146,8 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         if ready:
             latencies.append(1000 * (time.perf_counter() - before))
     cpu_s = time.process_time() - started
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
     p50, p95 = np.percentile(latencies, [50, 95])
-    return {"cpu_ms": 1000 * cpu_s / len(latencies), "p50_ms": p50, "p95_ms": p95, "memory_mb": peak}
+    return {"cpu_ms": 1000 * cpu_s / len(latencies), "p50_ms": p50, "p95_ms": p95, "memory_mb": peak_mb()}
 
 
 def parts(args: argparse.Namespace) -> dict[str, float]:

@@ -273,7 +273,8 @@ from asr.export.neural_lm import example_tree
 from asr.runtime.neural_lm import NeuralLmFile, bundled_neural_lm
 
 def peak_mb():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
 
 file = NeuralLmFile(bundled_neural_lm())
 file.log_probs(*example_tree(4096, 2))
