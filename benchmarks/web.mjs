@@ -1,4 +1,4 @@
-// The Node side of web.py: node web.mjs MODEL.onnx LM.lm PUNCTUATION.onnx FILE.wav...
+// The Node side of web.py: node web.mjs MODEL.onnx LM.lm PUNCTUATION.onnx NEURAL_LM.onnx FILE.wav...
 import { readFile } from "node:fs/promises";
 
 import { Recognizer } from "../js/src/index.js";
@@ -8,8 +8,8 @@ const BLOCK = 320; // samples
 
 const cpuS = () => Object.values(process.cpuUsage()).reduce((a, b) => a + b) / 1e6;
 
-const [model, lm, punctuation, ...files] = process.argv.slice(2);
-const recognizer = await Recognizer.load({ model, lm, punctuation });
+const [model, lm, punctuation, neuralLm, ...files] = process.argv.slice(2);
+const recognizer = await Recognizer.load({ model, lm, punctuation, neuralLm });
 const loadCpuS = cpuS();
 const texts = [];
 let audioS = 0, busyS = 0;

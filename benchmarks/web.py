@@ -20,6 +20,7 @@ from command import data_parser, utterances
 from asr import Recognizer
 from asr.evaluation.wer import count_errors
 from asr.lm.packed import BUNDLED
+from asr.runtime.neural_lm import bundled_neural_lm
 from asr.runtime.onnx_model import bundled_model
 from asr.runtime.shown_text import bundled_punctuation
 from asr.streaming import Final
@@ -30,7 +31,7 @@ BLOCK = 320  # samples
 def python(model: Path, audio: list[np.ndarray]) -> dict[str, Any]:
     """Texts and figures of the recognizer in this process."""
     started = time.process_time()
-    recognizer = Recognizer(model, lm=BUNDLED)
+    recognizer = Recognizer(model, lm=BUNDLED, neural_lm=bundled_neural_lm())
     load_cpu_s = time.process_time() - started
     started, texts = time.process_time(), []
     for samples in audio:
@@ -49,7 +50,8 @@ def node(model: Path, audio: list[np.ndarray]) -> dict[str, Any]:
         files = [Path(folder) / f"{index}.wav" for index in range(len(audio))]
         for file, samples in zip(files, audio, strict=True):
             soundfile.write(file, samples, 16000, subtype="PCM_16")
-        command = ["node", Path(__file__).with_suffix(".mjs"), model, BUNDLED, bundled_punctuation(), *files]
+        models = (model, BUNDLED, bundled_punctuation(), bundled_neural_lm())
+        command = ["node", Path(__file__).with_suffix(".mjs"), *models, *files]
         return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
 
 
