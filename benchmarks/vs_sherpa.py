@@ -44,10 +44,9 @@ def our_streams(args: argparse.Namespace, endpoints: bool) -> Callable[[], tuple
     from asr import Recognizer
     from asr.streaming import Final, Partial
 
-    limits = {} if endpoints else dict.fromkeys(ENDPOINT_RULES, 120.0)
-    recognizer = Recognizer(
-        model_file(args), chunk_ms=args.chunk_ms, search="greedy", second_pass=False, text="plain", **limits
-    )
+    limits = dict.fromkeys(ENDPOINT_RULES[:2], 0.8) if endpoints else dict.fromkeys(ENDPOINT_RULES, 120.0)
+    settings: dict[str, Any] = {"search": "greedy", "second_pass": False, "text": "plain", "punctuation": None}
+    recognizer = Recognizer(model_file(args), chunk_ms=args.chunk_ms, **settings, **limits)
     step = recognizer.onnx.step
     num_steps = 0
 
