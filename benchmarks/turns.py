@@ -27,6 +27,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -246,6 +247,8 @@ def main() -> None:
     parser.add_argument("--chunk-ms", default="640,160", metavar="MS,...")
     parser.add_argument("--streams", type=int, default=8, metavar="N", help="clients at once; 0: no socket (default 8)")
     args = parser.parse_args()
+    if args.model and args.model != "bundled":
+        args.model = str(Path(args.model).resolve())  # the server runs in a folder of its own
 
     aligner = OnnxModel(args.aligner or bundled_model("float32"))
     turns = [new_turn(cut, aligner) for cut in progress(utterances(args), "alignment")]
