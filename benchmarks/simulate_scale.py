@@ -104,7 +104,10 @@ def p99_ms(num_streams: int, num_replicas: int, costs: Costs, args: argparse.Nam
 def fewest_replicas(num_streams: int, costs: Costs, args: argparse.Namespace) -> int:
     """The fewest replicas for which the delays stay below the limit."""
     low, high = 0, 1
+    least_ms = p99_ms(1, 2, costs, args)[0]  # of a stream alone in one of several replicas
     while p99_ms(num_streams, high, costs, args)[0] >= args.limit_ms:
+        if least_ms >= args.limit_ms:
+            raise SystemExit(f"--limit-ms {args.limit_ms:g} cannot be met: a stream alone takes {least_ms:.1f} ms")
         low, high = high, 2 * high
     while high - low > max(1, high // 50):
         middle = (low + high) // 2

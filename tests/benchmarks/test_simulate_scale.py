@@ -37,3 +37,10 @@ def test_replicas_are_as_many_as_cores_in_use() -> None:
     assert 10 < replicas <= 14
     assert scale.p99_ms(1000, replicas, costs, ARGS)[0] < 300 <= scale.p99_ms(1000, 10, costs, ARGS)[0]
     assert np.isclose(scale.p99_ms(1, 1, costs, ARGS)[0], 6.4)
+
+
+def test_limit_below_the_time_of_one_stream_is_refused() -> None:
+    costs = scale.Costs(299.0, 1.0, 0.0, 0.0, 0.0)
+    assert scale.fewest_replicas(1, costs, ARGS) == 1  # without a second replica, Ray takes no time
+    with pytest.raises(SystemExit, match=r"--limit-ms 300 cannot be met: a stream alone takes 301\.0 ms"):
+        scale.fewest_replicas(10, costs, ARGS)
