@@ -275,11 +275,15 @@ def run_both(arguments: Sequence[str], jobs: int) -> list[dict[str, Any]]:
     for names in [SYSTEMS] if jobs == 2 else [(name,) for name in SYSTEMS]:
         commands = [[sys.executable, __file__, *arguments, "--json", "--only", name] for name in names]
         processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for command in commands]
-        for name, process in zip(names, processes, strict=True):
-            output = process.communicate()[0]
-            if process.returncode:
-                raise ValueError(f"{name} ended with status {process.returncode}")
-            rows += json.loads(output.splitlines()[-1])  # ESPnet prints other lines before it
+        try:
+            for name, process in zip(names, processes, strict=True):
+                output = process.communicate()[0]
+                if process.returncode:
+                    raise ValueError(f"{name} ended with status {process.returncode}")
+                rows += json.loads(output.splitlines()[-1])  # ESPnet prints other lines before it
+        finally:
+            for process in processes:
+                process.kill()
     return rows
 
 
