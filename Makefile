@@ -21,8 +21,8 @@ PYTHONS ?= $(foreach minor,10 11 12 13 14,$(shell python3.$(minor) -c 'import sy
 BUILD_REQUIRES := $(shell sed -n '/^requires = /s/[^"]*\("[^"]*"\)[^"]*/ \1/gp' pyproject.toml)
 CPP_SOURCES := $(shell find csrc cmake -type f) CMakeLists.txt pyproject.toml asr/__init__.py
 
-# The core is the same for Python and for C, and in another clone: compiled once where there is a cache. To it a
-# compiler by another name is another one.
+# The core is the same for Python, for C and in another clone, so ccache compiles it once. ccache treats a compiler with
+# another name as another compiler, so CXX is always set.
 export CMAKE_CXX_COMPILER_LAUNCHER ?= $(shell command -v ccache)
 export CCACHE_BASEDIR ?= $(CURDIR)
 ifeq ($(origin CXX),default)
@@ -145,8 +145,8 @@ $(BIN)/python:
 
 DONE := "Done. The command is $(abspath $(BIN))/asr-stream; after '. $(BIN)/activate' just asr-stream."
 
-# What builds the C++ lies in .venv and not in a temporary environment, whose headers would be others each time: so the
-# core is compiled once for all that follows, and for the wheel of tests/packaging.
+# The build tools are installed in .venv. A temporary environment would have other header paths each time, and ccache
+# would miss. This also holds for the wheel of tests/packaging.
 INSTALL := $(BIN)/pip install --quiet --no-build-isolation --editable
 
 $(VENV)/build.stamp: $(BIN)/python pyproject.toml
@@ -175,7 +175,7 @@ $(VENV)/train.stamp: $(VENV)/build.stamp $(CPP_SOURCES)
 	@echo $(DONE)
 	@touch $@ $(VENV)/stream.stamp
 
-# Of 18000 Python files no more are compiled than the tests import.
+# --no-compile: Python compiles only the modules that the tests import, not all 18000.
 $(VENV)/test.stamp: $(VENV)/build.stamp $(CPP_SOURCES)
 	$(INSTALL) '.[test]' --no-compile
 	@touch $@ $(VENV)/stream.stamp $(VENV)/serve.stamp $(VENV)/train.stamp $(VENV)/dist.stamp
