@@ -2,7 +2,8 @@
 
 - The version is stated alike in all its places, and CHANGELOG.md begins with it and a date.
 - Nothing is uncommitted, and the tag of the version names the commit.
-- Each file of dist/, in an empty environment and without the checkout, captions the bundled recording.
+- Each wheel, the npm package and the C archive of dist/, in an empty environment and without the checkout, caption the
+  bundled recording. The source distribution is there.
 - `make dist` in another folder writes the same bytes.
 
 --rehearsal leaves out the date and the tag, which come last. The exit status is 1 if anything is wrong.
@@ -28,6 +29,9 @@ VERSIONS = {
     "js/package.json": r'^  "version": "(.*)"',
     "js/package-lock.json": r'^  "version": "(.*)"',
     "bindings/rust/Cargo.toml": r'^version = "(.*)"',
+    "bindings/rust/Cargo.lock": r'^version = "(.*)"',
+    "bindings/go/README.md": r"@v(\S+)",
+    "bindings/java/README.md": r"asr-stream-(\S+)\.jar",
     "bindings/java/pom.xml": r"^  <version>(.*)</version>",
     "CHANGELOG.md": r"^## (\S+),",
 }
