@@ -2,9 +2,9 @@
 
 Start and end of the right words in finals, compared with three references:
 
-- forced: torchaudio's forced alignment of the transcript with the float32 model in full context, with words made from
-  tokens as in recognition; `tokens` uses a word's first and last token directly. It shares the model's bias, and shows
-  the effect of chunks, int8 and the search on the times.
+- forced: the forced alignment (command.aligned) of the transcript with the float32 model in full context, with words
+  made from tokens as in recognition; `tokens` uses a word's first and last token directly. It shares the model's bias,
+  and shows the effect of chunks, int8 and the search on the times.
 - pauses: words next to a pause of the recording must end and begin where its energy does.
 - festival: sentences of the data set spoken by a synthesizer, which reports the times of its words (Debian: festival,
   festvox-kallpc16k, festvox-kdlpc16k). The first lines compare it with the forced alignment itself, with tokens as they

@@ -1,7 +1,8 @@
 // Builds the page in page/, a folder for any static web server: the server's page with an engine that recognizes in the
 // browser.
 //
-//     node web/build.mjs [--model FILE.onnx] [--lm FILE.lm] [--punctuation FILE.onnx] [--output page]
+//     node web/build.mjs [--model FILE.onnx] [--lm FILE.lm] [--neural-lm FILE.onnx] [--punctuation FILE.onnx]
+//         [--output page]
 // The files are the bundled ones by default.
 import { createHash } from "node:crypto";
 import { existsSync, readdirSync } from "node:fs";
