@@ -25,9 +25,9 @@
  * streams. An asr_stream is used by one thread at a time, which may be any thread. A second thread gets ASR_BUSY, and
  * it must not call asr_stream_error or asr_stream_warning, which do not check (asr_status_text may be called). Free a
  * stream only when no call uses it. The only calls that wait for another thread are asr_stream_new and
- * asr_stream_change, while a thread builds a lexicon of the same model, and asr_model_load, while a thread loads ONNX
- * Runtime. The library starts no threads, except those of ONNX Runtime if asr_model_options.num_threads is not 1. All
- * work is done within accept, gap, end_utterance, change and finish.
+ * asr_stream_change, while a thread builds a lexicon or opens the decoder of the same model, and asr_model_load, while
+ * a thread loads ONNX Runtime. The library starts no threads, except those of ONNX Runtime if
+ * asr_model_options.num_threads is not 1. All work is done within accept, gap, end_utterance, change and finish.
  *
  * Failures. The library never exits, prints, or throws an exception: every failure is returned as a status, with a
  * sentence about it. A call that is rejected changes nothing. Damaged files and any arguments except invalid pointers

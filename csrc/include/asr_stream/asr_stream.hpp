@@ -73,7 +73,7 @@ struct Event {
   std::size_t num_stable;
   std::size_t num_taken_back;  // earlier FINALs that it takes back ("scratch that")
   std::string endpoint;        // "" if it is not a FINAL
-  std::string raw;       // as recognized
+  std::string raw;             // as recognized
   std::vector<Word> raw_words;
   std::vector<Alternative> alternatives;
 };
@@ -114,7 +114,7 @@ class Model {
   std::shared_ptr<const asr_model> model_;
 };
 
-// For one thread at a time. Every call that returns no event may throw Error.
+// For one thread at a time. The constructor, accept, gap, end_utterance, change and finish may throw Error.
 class Stream {
  public:
   explicit Stream(const Model& model, const Options& options = {}, const Assets& assets = {},

@@ -7,9 +7,9 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Function;
 
-/** An event of a stream; times are in seconds. numStable: of a PARTIAL, the leading words that stay;
- * endpoint: of a FINAL, what ended it; alternatives: what else it may have been, with the option max_alternatives;
- * numTakenBack: how many earlier FINALs are taken back ("scratch that"). */
+/** An event of a stream; times are in seconds. For a PARTIAL, numStable is the number of leading words that hardly
+ * change. For a FINAL, endpoint is the rule that ended it, alternatives are other hypotheses (option max_alternatives),
+ * and numTakenBack is the number of earlier FINALs that it takes back ("scratch that"). */
 public record Event(Type type, String text, double start, double end, List<Word> words, int numStable, String endpoint,
     String raw, List<Word> rawWords, List<Alternative> alternatives, int numTakenBack) {
   public enum Type {
