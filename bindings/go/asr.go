@@ -14,7 +14,7 @@ type ModelOptions struct {
 	NumThreads                             int
 }
 
-// Settings are the options of a stream by name, and its lists of words and phrases.
+// Settings are the options of a stream by name, and its lists of words and phrases. A nil list stands for none.
 type Settings struct {
 	Options                                       map[string]string // such as "chunk_ms": "320"
 	Hotwords, Phrases, Mask, Replace, CommandList []string
@@ -27,7 +27,7 @@ type Model struct{ handle *C.asr_model }
 // Open opens a model file.
 func Open(path string, options ModelOptions) (*Model, error) {
 	var m memory
-	name := m.text(path)
+	name := m.text(path, false)
 	return m.load(options, func(o *C.asr_model_options, handle **C.asr_model, e *C.char, size C.size_t) C.asr_status {
 		return C.asr_model_load(name, o, handle, e, size)
 	})

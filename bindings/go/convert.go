@@ -63,9 +63,9 @@ type memory struct {
 	err   error
 }
 
-// text returns NULL for "".
-func (m *memory) text(text string) *C.char {
-	if text == "" {
+// text returns the C form of a text; NULL for "" if orNull.
+func (m *memory) text(text string, orNull bool) *C.char {
+	if orNull && text == "" {
 		return nil
 	}
 	if strings.Contains(text, "\x00") {
@@ -89,8 +89,8 @@ func (m *memory) load(given ModelOptions,
 	}
 	var options C.asr_model_options
 	C.asr_model_options_init(&options, C.sizeof_asr_model_options)
-	options.onnxruntime_path, options.lm_path = m.text(given.ONNXRuntime), m.text(given.LM)
-	options.punctuation_path, options.neural_lm_path = m.text(given.Punctuation), m.text(given.NeuralLM)
+	options.onnxruntime_path, options.lm_path = m.text(given.ONNXRuntime, true), m.text(given.LM, true)
+	options.punctuation_path, options.neural_lm_path = m.text(given.Punctuation, true), m.text(given.NeuralLM, true)
 	if given.NumThreads != 0 {
 		options.num_threads = C.int32_t(given.NumThreads)
 	}
@@ -109,13 +109,13 @@ func (m *memory) load(given ModelOptions,
 func (s Settings) use(call func(*C.asr_options, *C.asr_assets) error) error {
 	var m memory
 	defer m.free()
-	size := C.asr_layout(m.text("asr_options"))
+	size := C.asr_layout(m.text("asr_options", false))
 	options := (*C.asr_options)(C.calloc(1, size))
 	defer C.free(unsafe.Pointer(options))
 	C.asr_options_init(options, size)
 	for name, value := range s.Options {
 		var text message
-		status := C.asr_options_set(options, m.text(name), m.text(value), &text[0], C.size_t(len(text)))
+		status := C.asr_options_set(options, m.text(name, false), m.text(value, false), &text[0], C.size_t(len(text)))
 		if err := text.error(status); err != nil {
 			return err
 		}
@@ -124,7 +124,7 @@ func (s Settings) use(call func(*C.asr_options, *C.asr_assets) error) error {
 	C.asr_assets_init(&assets, C.sizeof_asr_assets)
 	for member, lines := range map[**C.char][]string{&assets.hotwords: s.Hotwords, &assets.phrases: s.Phrases,
 		&assets.mask: s.Mask, &assets.replace: s.Replace, &assets.command_list: s.CommandList} {
-		*member = m.text(strings.Join(lines, "\n"))
+		*member = m.text(strings.Join(lines, "\n"), lines == nil)
 	}
 	if s.WithoutLM {
 		assets.use_lm = 0
@@ -144,11 +144,11 @@ func checkLayout() error {
 		C.asr_event{}} {
 		kind := reflect.TypeOf(value)
 		name := strings.TrimPrefix(kind.Name(), "_Ctype_struct_")
-		loaded := uintptr(C.asr_layout(m.text(name)))
+		loaded := uintptr(C.asr_layout(m.text(name, false)))
 		wrong := loaded+1 <= kind.Size() || inArrays[name] && loaded != kind.Size() // SIZE_MAX: unknown
 		for i := 0; i < kind.NumField() && !wrong; i++ {
 			field := kind.Field(i)
-			member := m.text(name + "." + strings.TrimPrefix(field.Name, "_")) // cgo renames type to _type
+			member := m.text(name+"."+strings.TrimPrefix(field.Name, "_"), false) // cgo renames type to _type
 			wrong = field.Name != "_" && uintptr(C.asr_layout(member)) != field.Offset
 		}
 		if wrong {

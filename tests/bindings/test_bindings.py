@@ -155,6 +155,8 @@ def test_every_event_is_pythons(
             ("2", "there is no file /nowhere.onnx"),
             ("1", "there is no option 'beam_sise'"),
             ("1", "beam_size is 0; it must be a whole number in [1, 1024]"),
+            ("1", "text is ''; it must be "),
+            ("1", "the list of phrases has no phrase"),
             ("1", "has a NUL, where C ends a text"),
             ("1", "sample_rate is 999; it must be a whole number of Hz in [1000, 768000]"),
             ("7", "this stream is finished; take a new one"),

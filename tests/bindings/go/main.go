@@ -126,6 +126,8 @@ func main() {
 	for _, settings := range []asr.Settings{
 		{Options: map[string]string{"beam_sise": "5"}},
 		{Options: map[string]string{"beam_size": "0"}},
+		{Options: map[string]string{"text": ""}},
+		{Phrases: []string{}},
 		{Mask: []string{"a\x00b"}},
 	} {
 		_, err = model.Stream(16000, settings)

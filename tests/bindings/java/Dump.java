@@ -85,6 +85,8 @@ public final class Dump {
       report(() -> Model.open("/nowhere.onnx", new ModelOptions()));
       report(() -> model.stream(16000, new Settings().set("beam_sise", 5)));
       report(() -> model.stream(16000, new Settings().set("beam_size", 0)));
+      report(() -> model.stream(16000, new Settings().set("text", "")));
+      report(() -> model.stream(16000, new Settings().phrases(List.of())));
       report(() -> model.stream(16000, new Settings().mask(List.of("a\0b"))));
       report(() -> model.stream(999, new Settings()));
       for (int clip = 0; clip < args.length - 4; clip++) {

@@ -86,6 +86,8 @@ fn main() -> Result<(), Error> {
     report(Model::open("/nowhere.onnx", &ModelOptions::default()));
     report(model.stream(16000, &Settings::default().set("beam_sise", 5)));
     report(model.stream(16000, &Settings::default().set("beam_size", 0)));
+    report(model.stream(16000, &Settings::default().set("text", "")));
+    report(model.stream(16000, &Settings { phrases: Some(vec![]), ..Default::default() }));
     report(model.stream(16000, &Settings { mask: Some(vec!["a\0b".into()]), ..Default::default() }));
     report(model.stream(999, &Settings::default()));
     for (clip, path) in args[5..].iter().enumerate() {
