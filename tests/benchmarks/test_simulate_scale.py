@@ -39,7 +39,7 @@ def test_replicas_are_as_many_as_cores_in_use() -> None:
     assert np.isclose(scale.p99_ms(1, 1, costs, ARGS)[0], 6.4)
 
 
-def test_limit_below_the_time_of_one_stream_is_refused() -> None:
+def test_limit_below_one_streams_time_is_refused() -> None:
     costs = scale.Costs(299.0, 1.0, 0.0, 0.0, 0.0)
     assert scale.fewest_replicas(1, costs, ARGS) == 1  # without a second replica, Ray takes no time
     with pytest.raises(SystemExit, match=r"--limit-ms 300 cannot be met: a stream alone takes 301\.0 ms"):
