@@ -87,9 +87,7 @@ def _named(
         parts = [part for part in Path(each.id).parts if part not in (os.sep, "..") and part != Path(each.id).anchor]
         id = "/".join((prefix, *parts))
         audio = Path(os.path.abspath(each.audio))
-        if audio.exists() and not audio.is_file():  # a pipe would be waited for
-            yield Refusal(id, str(audio), "not a file")
-        elif (other := seen.setdefault(id, audio)) is audio:
+        if (other := seen.setdefault(id, audio)) is audio:
             yield replace(each, id=id, audio=audio)
         elif other != audio:
             yield Refusal(id, str(audio), f"its text would overwrite that of {other}; give it another name")

@@ -47,15 +47,6 @@ def test_folder_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest
     assert find_recordings([str(tmp_path / "talks")]) == [Recording("talks/a", audio), refusal]
 
 
-def test_a_pipe_in_a_folder_is_refused(tmp_path: Path) -> None:
-    """A reader would wait for its writer."""
-    os.mkfifo(tmp_path / "a.wav")
-    touch(tmp_path / "b.wav")
-    refused, found = find_recordings([str(tmp_path)])
-    assert isinstance(refused, Refusal) and (refused.audio, refused.reason) == (str(tmp_path / "a.wav"), "not a file")
-    assert isinstance(found, Recording)
-
-
 def test_two_recordings_never_become_one_text(tmp_path: Path) -> None:
     paths = [touch(tmp_path / "talks" / name) for name in ("a.mp3", "a.wav")]
     first, refused = find_recordings([str(tmp_path / "talks")] * 2)[:2]
