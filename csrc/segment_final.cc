@@ -13,7 +13,8 @@ namespace asr_stream {
 
 namespace {
 
-constexpr std::int64_t kHypothesesPerAlternative = 4;  // some differ only in tokens, not in words
+// Four for each alternative, because some differ only in tokens, not in words.
+std::int64_t num_hypotheses(const SegmentOptions& options) { return 1 + 4 * options.max_alternatives; }
 
 }  // namespace
 
@@ -21,8 +22,7 @@ void Segment::rescore() {
   if (joint_ && !last_searcher().hypotheses(1, true).front().tokens.empty()) return search_jointly();
   if (last_searcher().has_lattice()) return rescore_sentences(last_searcher().sentences(kNumSentences));
   const std::int64_t num_rescored = options_->rescores() ? options_->num_rescored : 1;
-  const std::int64_t num_wanted = 1 + kHypothesesPerAlternative * options_->max_alternatives;
-  nbest_ = last_searcher().hypotheses(std::max(num_rescored, num_wanted), true);
+  nbest_ = last_searcher().hypotheses(std::max(num_rescored, num_hypotheses(*options_)), true);
   const std::size_t count = std::min(nbest_.size(), static_cast<std::size_t>(num_rescored));
   if (count == 1 || nbest_.front().tokens.empty()) return report_final(std::move(nbest_));
   DecoderScoring scoring{{}, std::move(encoder_out_), num_frames_ - utterance_start_};
@@ -34,7 +34,7 @@ void Segment::rescore() {
 void Segment::search_jointly() {
   std::optional<DecoderStep> step = joint_->step();
   if (!step) {
-    const auto count = static_cast<std::size_t>(1 + kHypothesesPerAlternative * options_->max_alternatives);
+    const auto count = static_cast<std::size_t>(num_hypotheses(*options_));
     return report_final(joint_->hypotheses(count, options_->second_pass ? 0 : utterance_start_));
   }
   step->encoder_out = std::exchange(encoder_out_, {});

@@ -29,11 +29,13 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from asr.command import how_to_install, interrupts_ignored
 from asr.cores import num_cores
+from asr.data.audio import find_sounds
 from asr.data.manifests import Utterance, find_librispeech_parts, read_librispeech, read_table
 from asr.data.report import PrepareResult, Summary, print_report
 from asr.data.utterance import Prepared, PrepareOptions, prepare_utterance
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE
 from asr.files import naming, replacing
+from asr.options import flag
 from asr.tables import Refusal
 from asr.text import CASES, OUTSIDE_POLICIES, TextNormalizer
 
@@ -361,7 +363,6 @@ def _options(args: argparse.Namespace) -> PrepareOptions:
 
 
 def _pieces(args: argparse.Namespace, name: str) -> Iterator[NoisePiece]:
-    from asr.data.audio import find_sounds
     from asr.data.noise_alone import draw_pieces
 
     rooms = find_sounds(args.rir, "impulse response") if args.rir else ()
@@ -370,14 +371,13 @@ def _pieces(args: argparse.Namespace, name: str) -> Iterator[NoisePiece]:
 
 
 def _noisy_copies(args: argparse.Namespace) -> NoisyCopies | None:
-    from asr.data.audio import find_sounds
     from asr.data.copies import NoisyCopies
 
-    wanted = bool(args.noise or args.rir or args.snr_db or args.margins)
-    count = int(wanted) if args.noisy_copies is None else args.noisy_copies
+    given = [flag(name) for name in ("noise", "rir", "snr_db", "margins") if getattr(args, name)]
+    count = int(bool(given)) if args.noisy_copies is None else args.noisy_copies
     if count == 0:
-        for name in (each for each in ("noise", "rir", "snr_db", "margins") if getattr(args, each)):
-            raise ValueError(f"--{name.replace('_', '-')} needs noisy copies; omit --noisy-copies 0")
+        if given:
+            raise ValueError(f"{given[0]} needs noisy copies; omit --noisy-copies 0")
         return None
     snr_db = _two_numbers("--snr-db", args.snr_db or "5,25", "5,25")
     margins_s = _two_numbers("--margins", args.margins, "0.3,2") if args.margins else (0.0, 0.0)
