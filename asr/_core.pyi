@@ -32,6 +32,10 @@ ENCODER_INPUTS: tuple[str, ...]
 ENCODER_OUTPUTS: tuple[str, ...]
 PHONE_OUTPUT: str
 
+@final
+class ModelMetadata:
+    def __init__(self, properties: dict[str, str]) -> None: ...
+
 # A tensor that a stream carries between encoder steps, from a row such as
 # "state_keys float32 N,6,C,192" (csrc/metadata.h).
 @final
@@ -132,9 +136,7 @@ class OptionValues(TypedDict, total=False):  # in the stub only
 class Options:
     def __init__(self, **values: Unpack[OptionValues]) -> None: ...
     def __getattr__(self, name: str) -> Any: ...
-    def resolved(
-        self, *, chunk_size: int, left_context: int, rescore_ctc_weight: float, lm_weights: tuple[float, ...]
-    ) -> Options: ...
+    def resolved(self, metadata: ModelMetadata) -> Options: ...
 
 @final
 class RingBuffer:
@@ -233,8 +235,6 @@ class LmFusion:
         hotwords: Hotwords | None = None,
         phones: list[str] = ...,
     ) -> None: ...
-    @property
-    def written_forms(self) -> list[tuple[str, str]]: ...
     @property
     def warnings(self) -> list[str]: ...
     @property
@@ -359,10 +359,9 @@ class TextOptions: ...
 def text_options(
     *,
     formatted: bool,
-    tokens: list[str],
+    language: str,
     mask: str | None = None,
     punctuation: PunctuationMetadata | None = None,
-    language: str | None = None,
     commands: bool = False,
     command_list: str | None = None,
     replace: str | None = None,
@@ -391,23 +390,25 @@ class TextFormatter:
     def reset(self) -> None: ...
 
 def new_fusion(
-    options: Options, lm: NgramLm | None, tokens: list[str], phones: list[str], hotwords: str | None
+    options: Options, lm: NgramLm | None, metadata: ModelMetadata, hotwords: str | None
 ) -> LmFusion | None: ...
+def new_phrases(options: Options, lm: NgramLm | None, metadata: ModelMetadata, phrases: str) -> Phrases: ...
 
 @final
 class SegmentOptions:
     def __init__(
         self,
         options: Options,
+        metadata: ModelMetadata,
         *,
-        tokens: list[str],
-        phones: list[str] = ...,
         fusion: LmFusion | None = None,
         phrases: Phrases | None = None,
-        text: TextOptions | None = None,
-        second_pass_window: int = 125,
+        punctuation: PunctuationMetadata | None = None,
         neural_lm: NeuralLmMetadata | None = None,
-        calibration: Calibration = ...,
+        mask: str | None = None,
+        replace: str | None = None,
+        command_list: str | None = None,
+        second_pass_window: int = 125,
     ) -> None: ...
     @property
     def rescores(self) -> bool: ...

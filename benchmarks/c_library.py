@@ -25,8 +25,8 @@ from asr import Recognizer
 from asr.lm.packed import BUNDLED
 from asr.runtime.neural_lm import bundled_neural_lm
 from asr.runtime.onnx_model import bundled_model
+from asr.runtime.punctuation import bundled_punctuation
 from asr.runtime.search import Word
-from asr.runtime.shown_text import bundled_punctuation
 from asr.streaming.events import Alternative, Error, Event, Final, Gap, Partial
 
 BLOCK = 320  # samples

@@ -12,10 +12,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from asr._core import TextFormatter
-from asr.runtime.shown_text import text_options
-
-LETTERS = ["", "", "", "▁", *"abcdefghijklmnopqrstuvwxyz'"]
+from asr._core import TextFormatter, text_options
 
 
 def sentences(path: Path) -> Iterator[list[str]]:
@@ -42,7 +39,7 @@ def main() -> None:
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--examples", type=int, default=20, metavar="N", help="sentences to print (default 20)")
     args = parser.parse_args()
-    options = text_options("plain", LETTERS, commands=True)
+    options = text_options(formatted=False, language="en", commands=True)
     assert options is not None
     formatter = TextFormatter(options)
     for path in args.files:

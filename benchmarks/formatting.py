@@ -22,11 +22,10 @@ import numpy as np
 from command import new_parser, progress, show, timed_events, utterances
 
 from asr import Recognizer
-from asr._core import PunctuationRun, TextFormatter, punctuation_units
+from asr._core import PunctuationRun, TextFormatter, punctuation_units, text_options
 from asr.features import FEATURE_OVERLAP, SUBSAMPLING
-from asr.runtime.punctuation import Punctuation
+from asr.runtime.punctuation import Punctuation, bundled_punctuation
 from asr.runtime.search import Word
-from asr.runtime.shown_text import bundled_punctuation, text_options
 from asr.streaming import Event, Final, Partial
 
 T = TypeVar("T")
@@ -43,9 +42,8 @@ class Formatting:
     """Formats the events of utterances and counts."""
 
     def __init__(self, recognizer: Recognizer, punctuation: Punctuation) -> None:
-        options = text_options(
-            "formatted", recognizer.onnx.tokens, None, punctuation, language=recognizer.onnx.metadata.language
-        )
+        language = recognizer.onnx.metadata.language
+        options = text_options(formatted=True, language=language, punctuation=punctuation.metadata)
         assert options is not None
         self.formatter = TextFormatter(options)
         self.punctuation = punctuation

@@ -28,9 +28,8 @@ from asr.data.cuts import evenly_spread
 from asr.evaluation.wer import count_errors
 from asr.punctuation.corpus import NONE, UNKNOWN_CASE, Corpus, CorpusReader
 from asr.punctuation.evaluate import Labels, Scores
-from asr.runtime.punctuation import Punctuation
+from asr.runtime.punctuation import Punctuation, bundled_punctuation
 from asr.runtime.search import Word
-from asr.runtime.shown_text import bundled_punctuation
 from asr.streaming import Final
 
 MIN_WORDS = 4

@@ -22,7 +22,7 @@ from asr.evaluation.wer import count_errors
 from asr.lm.packed import BUNDLED
 from asr.runtime.neural_lm import bundled_neural_lm
 from asr.runtime.onnx_model import bundled_model
-from asr.runtime.shown_text import bundled_punctuation
+from asr.runtime.punctuation import bundled_punctuation
 from asr.streaming import Final
 
 BLOCK = 320  # samples

@@ -5,13 +5,13 @@
 namespace asr_stream {
 
 Searcher::Searcher(std::shared_ptr<const SegmentOptions> options, bool is_last) : options_(std::move(options)) {
-  if (options_->search == SegmentOptions::Search::kGreedy) return;
+  if (options_->options.search == ASR_SEARCH_GREEDY) return;
   if (options_->phrases) {
     search_.emplace<CtcPhraseSearch>(options_->phrases);
     return;
   }
   CtcPrefixBeamSearchOptions beam = options_->beam;
-  beam.lattice = is_last && over_phones() && (options_->neural_lm || options_->max_alternatives > 0);
+  beam.lattice = is_last && over_phones() && (options_->neural_lm || options_->options.max_alternatives > 0);
   search_.emplace<CtcPrefixBeamSearch>(beam, options_->fusion);
 }
 

@@ -32,7 +32,7 @@ Segment::Segment(std::shared_ptr<const SegmentOptions> options, double start_s)
       endpoints_(options_),
       start_s_(start_s),
       fbank_(FbankOptions{}),
-      searcher_(options_, !options_->second_pass) {
+      searcher_(options_, !options_->options.second_pass) {
   begin_utterance();
 }
 
@@ -248,7 +248,7 @@ void Segment::begin_utterance() {
   partial_.clear();
   num_stable_ = 0;
   utterance_start_ = num_frames_;
-  if (options_->second_pass) second_pass_.emplace(utterance_start_, options_->second_pass_window);
+  if (options_->options.second_pass) second_pass_.emplace(utterance_start_, options_->second_pass_window);
 }
 
 void Segment::report_partial(bool finished) {

@@ -14,14 +14,14 @@ namespace asr_stream {
 namespace {
 
 // Four for each alternative, because some differ only in tokens, not in words.
-std::int64_t num_hypotheses(const SegmentOptions& options) { return 1 + 4 * options.max_alternatives; }
+std::int64_t num_hypotheses(const SegmentOptions& options) { return 1 + 4 * options.options.max_alternatives; }
 
 }  // namespace
 
 void Segment::rescore() {
   if (joint_ && !last_searcher().hypotheses(1, true).front().tokens.empty()) return search_jointly();
   if (last_searcher().has_lattice()) return rescore_sentences(last_searcher().sentences(kNumSentences));
-  const std::int64_t num_rescored = options_->rescores() ? options_->num_rescored : 1;
+  const std::int64_t num_rescored = options_->rescores() ? options_->options.num_rescored : 1;
   nbest_ = last_searcher().hypotheses(std::max(num_rescored, num_hypotheses(*options_)), true);
   const std::size_t count = std::min(nbest_.size(), static_cast<std::size_t>(num_rescored));
   if (count == 1 || nbest_.front().tokens.empty()) return report_final(std::move(nbest_));
@@ -35,7 +35,7 @@ void Segment::search_jointly() {
   std::optional<DecoderStep> step = joint_->step();
   if (!step) {
     const auto count = static_cast<std::size_t>(num_hypotheses(*options_));
-    return report_final(joint_->hypotheses(count, options_->second_pass ? 0 : utterance_start_));
+    return report_final(joint_->hypotheses(count, options_->options.second_pass ? 0 : utterance_start_));
   }
   step->encoder_out = std::exchange(encoder_out_, {});
   work_ = std::make_unique<const Work>(std::move(*step));
@@ -52,7 +52,7 @@ void Segment::decoded(const Rows& log_probs) {
 void Segment::scored(const std::vector<float>& scores) {
   const auto num_scored = static_cast<std::ptrdiff_t>(asked_for<DecoderScoring>(work()).tokens.size());
   const auto best = static_cast<std::ptrdiff_t>(best_rescored({nbest_.begin(), nbest_.begin() + num_scored}, scores,
-                                                              options_->rescore_ctc_weight));
+                                                              options_->options.rescore_ctc_weight));
   std::rotate(nbest_.begin(), nbest_.begin() + best, nbest_.begin() + best + 1);
   work_.reset();
   report_final(std::move(nbest_));
@@ -88,7 +88,7 @@ void Segment::keep_distinct(std::vector<Hypothesis>& hypotheses) const {
 }
 
 void Segment::report_final(std::vector<Hypothesis> sentences) {
-  const auto count = static_cast<std::size_t>(1 + options_->max_alternatives);
+  const auto count = static_cast<std::size_t>(1 + options_->options.max_alternatives);
   if (count > 1 && !last_searcher().has_lattice()) keep_distinct(sentences);
   if (sentences.size() > 1 || last_searcher().has_lattice()) set_posteriors(sentences, count);
   sentences.resize(std::min(count, sentences.size()));
@@ -118,7 +118,7 @@ void Segment::report_final(std::vector<Hypothesis> sentences) {
       event.alternatives.push_back({std::move(text), std::move(words[i]), sentences[i].posterior});
     }
   }
-  const std::int64_t context = options_->second_pass && !best.empty() ? kSecondPassContext : 0;
+  const std::int64_t context = options_->options.second_pass && !best.empty() ? kSecondPassContext : 0;
   const std::int64_t kept = std::max<std::int64_t>(num_frames_ - context, 0);
   fbank_.discard_frames(std::min(kSubsampling * kept, fbank_.num_frames_ready()));
   begin_utterance();

@@ -10,14 +10,9 @@ namespace asr_stream {
 
 SegmentOptions::SegmentOptions(const Options& given) {
   check(given);
-  const Options options = resolved(given);
+  options = resolved(given);
   chunk_size = options.chunk_ms / kEncoderFrameMs;
-  second_pass = options.second_pass != 0;
-  search = static_cast<Search>(options.search);
   beam = {options.beam_size, 0, options.beam_threshold, true};
-  num_rescored = options.num_rescored;
-  max_alternatives = options.max_alternatives;
-  rescore_ctc_weight = options.rescore_ctc_weight;
   joint.ctc_weight = options.joint_ctc_weight;
   endpointer = {options.silence_after_speech_s, options.min_silence_after_speech_s, options.silence_without_speech_s,
                 options.max_utterance_s};
@@ -35,16 +30,22 @@ LmFusionOptions lm_weights(const Options& options) {
 }
 
 std::shared_ptr<const LmFusion> new_fusion(const Options& options, std::shared_ptr<const NgramLm> lm,
-                                           const std::vector<std::string>& tokens,
-                                           const std::vector<std::string>& phones,
-                                           const std::optional<std::string>& hotwords) {
+                                           const ModelMetadata& metadata, const std::optional<std::string>& hotwords) {
   if (!lm && !hotwords) return nullptr;
+  const std::vector<std::string> tokens = metadata.output_symbols();
   std::shared_ptr<const Hotwords> found;
   if (hotwords) {
-    const NgramLm* pronouncing = have_phones(lm.get(), phones) ? lm.get() : nullptr;
+    const NgramLm* pronouncing = have_phones(lm.get(), metadata.phones) ? lm.get() : nullptr;
     found = std::make_shared<const Hotwords>(*hotwords, tokens, static_cast<float>(options.hotword_boost), pronouncing);
   }
-  return std::make_shared<const LmFusion>(std::move(lm), tokens, lm_weights(options), std::move(found), phones);
+  return std::make_shared<const LmFusion>(std::move(lm), tokens, lm_weights(resolved(options, metadata)),
+                                          std::move(found), metadata.phones);
+}
+
+std::shared_ptr<const Phrases> new_phrases(const Options& options, const NgramLm* lm, const ModelMetadata& metadata,
+                                           const std::string& phrases) {
+  return std::make_shared<const Phrases>(phrases, metadata.output_symbols(), static_cast<float>(options.unknown_cost),
+                                         metadata.phones, lm);
 }
 
 Options resolved(const Options& options, const ModelMetadata& metadata) {
@@ -52,36 +53,32 @@ Options resolved(const Options& options, const ModelMetadata& metadata) {
                             metadata.calibration.lm_weights});
 }
 
-std::shared_ptr<const SegmentOptions> segment_options(const Options& options, const ModelMetadata& metadata,
-                                                      std::shared_ptr<const LmFusion> fusion, const Lists& lists,
-                                                      std::shared_ptr<const PunctuationMetadata> punctuation,
-                                                      std::shared_ptr<const NeuralLmMetadata> neural_lm,
-                                                      const NgramLm* lm) {
+std::shared_ptr<SegmentOptions> segment_options(const Options& options, const ModelMetadata& metadata,
+                                                const Assets& assets, const Lists& lists) {
   auto segment = std::make_shared<SegmentOptions>(resolved(options, metadata));
   segment->tokens = metadata.output_symbols();
   segment->phones = metadata.phones;
   segment->calibrate(metadata.calibration);
-  if (lists.phrases && lists.hotwords) {
+  if (assets.phrases && lists.hotwords) {
     throw std::invalid_argument("phrases are a grammar, which takes no hotwords; give one of the two");
   }
-  if (lists.phrases) {
-    segment->phrases = std::make_shared<const Phrases>(*lists.phrases, segment->tokens,
-                                                       static_cast<float>(options.unknown_cost), segment->phones, lm);
-  } else {
-    segment->fusion = std::move(fusion);
-    segment->neural_lm = std::move(neural_lm);
+  segment->phrases = assets.phrases;
+  if (!segment->phrases) {
+    segment->fusion = assets.fusion;
+    segment->neural_lm = assets.neural_lm;
   }
   const Hotwords* hotwords = segment->fusion ? segment->fusion->hotwords() : nullptr;
   if (hotwords) segment->warnings = hotwords->warnings();
-  const bool needs_lm = segment->search == SegmentOptions::Search::kBeam || segment->rescores();
+  const bool needs_lm = options.search == ASR_SEARCH_BEAM || segment->rescores();
   if (!segment->phones.empty() && !segment->over_phones() && !segment->phrases && needs_lm) {
     segment->warnings.insert(segment->warnings.begin(), std::string("the model is ") + kNoLanguageModel);
   }
-  segment->text = text_options({options.text == ASR_TEXT_FORMATTED, metadata.language, std::move(punctuation),
-                                lists.mask, options.commands != 0, lists.command_list, lists.replace,
+  segment->text = text_options({options.text == ASR_TEXT_FORMATTED, metadata.language, assets.punctuation, lists.mask,
+                                options.commands != 0, lists.command_list, lists.replace,
                                 hotwords ? hotwords->written_forms() : std::vector<WrittenForm>(),
                                 static_cast<EnglishSpelling>(options.spelling)});
-  return checked(segment);
+  checked(segment);
+  return segment;
 }
 
 std::shared_ptr<const SegmentOptions> checked(std::shared_ptr<const SegmentOptions> options) {
@@ -92,8 +89,7 @@ std::shared_ptr<const SegmentOptions> checked(std::shared_ptr<const SegmentOptio
   };
   require(options->chunk_size >= 1, "chunk_size", options->chunk_size);
   require(options->second_pass_window >= 1, "second_pass_window", options->second_pass_window);
-  require(options->num_rescored >= 1, "num_rescored", options->num_rescored);
-  if ((options->search == SegmentOptions::Search::kGreedy || options->searches_jointly()) &&
+  if ((options->options.search == ASR_SEARCH_GREEDY || options->searches_jointly()) &&
       (options->fusion || options->phrases)) {
     throw std::invalid_argument(std::string("search ") + (options->searches_jointly() ? "joint" : "greedy") +
                                 " takes no language model, hotwords or phrases; use search beam or rescore");
@@ -112,7 +108,8 @@ std::shared_ptr<const SegmentOptions> checked(std::shared_ptr<const SegmentOptio
   if (options->fusion) {
     require_tokens("the language model or hotwords", static_cast<std::int64_t>(options->fusion->num_tokens()));
   }
-  check_option("rescore_ctc_weight", options->rescore_ctc_weight);
+  check(options->options);
+  check_option("rescore_ctc_weight", options->options.rescore_ctc_weight);  // not a number: unset in `check`
   check_option("joint_ctc_weight", options->joint.ctc_weight);
   return options;
 }

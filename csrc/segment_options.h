@@ -33,32 +33,21 @@ struct TextOptions;
 // The recognition options of a segment and the models that it uses. Immutable once a segment has them; shared by any
 // number of segments.
 struct SegmentOptions {
-  enum class Search {
-    kGreedy = ASR_SEARCH_GREEDY,
-    kBeam = ASR_SEARCH_BEAM,
-    kRescore = ASR_SEARCH_RESCORE,
-    kJoint = ASR_SEARCH_JOINT,
-  };
-
   // Throws std::invalid_argument for a value out of range.
   explicit SegmentOptions(const Options& options = Options());
 
+  Options options;  // with no value left unset
   std::vector<std::string> tokens;  // UTF-8 spelling of every token id, as `words` takes them; id 0 is the CTC blank
   // Names of the phones of the model's second head; empty if it has none. With a fusion over phones, the search is over
   // these (see `LmFusion`), and the decoder does not rescore.
   std::vector<std::string> phones;
   std::int64_t chunk_size;  // encoder frames per step
-  bool second_pass;         // finals come from a second encoding, see second_pass.h
   std::int64_t second_pass_window = kSecondPassWindow;
-  Search search;
   CtcPrefixBeamSearchOptions beam;
   std::shared_ptr<const LmFusion> fusion;  // language model and hotwords of the beam, or null
   std::shared_ptr<const NeuralLmMetadata> neural_lm;  // rescores finals of a search over phones; or null
   // A grammar that replaces free speech, or null. It has its own search, without fusion, beam or decoder.
   std::shared_ptr<const Phrases> phrases;
-  std::int64_t num_rescored;
-  std::int64_t max_alternatives;
-  double rescore_ctc_weight;  // see `best_rescored`
   JointSearchOptions joint;
   EndpointerOptions endpointer;
   Calibration calibration;  // of the model
@@ -70,20 +59,21 @@ struct SegmentOptions {
     return (fusion && fusion->over_phones()) || (phrases && phrases->over_phones());
   }
   // Whether the decoder rescores finals, or searches them together with CTC.
-  bool rescores() const { return search == Search::kRescore && !phrases && !over_phones(); }
-  bool searches_jointly() const noexcept { return search == Search::kJoint; }
+  bool rescores() const { return options.search == ASR_SEARCH_RESCORE && !phrases && !over_phones(); }
+  bool searches_jointly() const noexcept { return options.search == ASR_SEARCH_JOINT; }
   bool uses_decoder() const { return rescores() || searches_jointly(); }
   std::vector<std::string> warnings;  // sentences: why most words are wrong, and which lines of lists are skipped
   std::shared_ptr<const TextOptions> text;  // how a stream formats its words (text/formatter.h); null: not at all
 };
 
 LmFusionOptions lm_weights(const Options& options);
-// The fusion for a model with these tokens and phones; null if there is neither a language model nor a hotword list.
-// hotwords: a list with one hotword per line, or none.
+// The fusion for a model; null if there is neither a language model nor a hotword list. hotwords: a list with one
+// hotword per line, or none.
 std::shared_ptr<const LmFusion> new_fusion(const Options& options, std::shared_ptr<const NgramLm> lm,
-                                           const std::vector<std::string>& tokens,
-                                           const std::vector<std::string>& phones,
-                                           const std::optional<std::string>& hotwords);
+                                           const ModelMetadata& metadata, const std::optional<std::string>& hotwords);
+// The grammar of the list `phrases`. lm: pronounces the words; may be null.
+std::shared_ptr<const Phrases> new_phrases(const Options& options, const NgramLm* lm, const ModelMetadata& metadata,
+                                           const std::string& phrases);
 
 // Lists that users write, one entry per line; none if not given.
 struct Lists {
@@ -91,13 +81,16 @@ struct Lists {
 };
 
 Options resolved(const Options& options, const ModelMetadata& metadata);
-// The options for streams of a model file. fusion (which phrases replace), punctuation, neural_lm: may be null. lm:
-// pronounces the phrases; may be null.
-std::shared_ptr<const SegmentOptions> segment_options(const Options& options, const ModelMetadata& metadata,
-                                                      std::shared_ptr<const LmFusion> fusion, const Lists& lists,
-                                                      std::shared_ptr<const PunctuationMetadata> punctuation,
-                                                      std::shared_ptr<const NeuralLmMetadata> neural_lm = nullptr,
-                                                      const NgramLm* lm = nullptr);
+// The open models that streams share; each may be null.
+struct Assets {
+  std::shared_ptr<const LmFusion> fusion;
+  std::shared_ptr<const Phrases> phrases;  // instead of fusion and neural_lm
+  std::shared_ptr<const PunctuationMetadata> punctuation;
+  std::shared_ptr<const NeuralLmMetadata> neural_lm;
+};
+// The options for streams of a model file, with the lists mask, replace and command_list.
+std::shared_ptr<SegmentOptions> segment_options(const Options& options, const ModelMetadata& metadata,
+                                                const Assets& assets, const Lists& lists = {});
 
 // Returns the options. Throws std::invalid_argument for null, for values out of range, and for values that contradict
 // each other.

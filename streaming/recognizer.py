@@ -16,16 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asr._core import LmFusion, NgramLm, Options, Phrases, SegmentOptions, new_fusion
+from asr._core import LmFusion, NgramLm, Options, Phrases, SegmentOptions, new_fusion, new_phrases
 from asr.features import ENCODER_FRAME_MS, FEATURE_OVERLAP, SUBSAMPLING
 from asr.lm.packed import load_lm
 from asr.options import OPTIONS, described
-from asr.runtime.metadata import MetadataError
 from asr.runtime.neural_lm import NeuralLmFile, bundled_neural_lm
-from asr.runtime.onnx_model import ModelError, OnnxModel, bundled_model
-from asr.runtime.punctuation import Punctuation
+from asr.runtime.onnx_model import OnnxModel, bundled_model
+from asr.runtime.punctuation import Punctuation, bundled_punctuation
 from asr.runtime.search import WITHOUT_LM, list_text, output_symbols
-from asr.runtime.shown_text import bundled_punctuation, text_options
 from asr.streaming.stream import Stream
 from asr.tokenizer import SOS_EOS_ID
 
@@ -129,21 +127,15 @@ class Recognizer:
         self.onnx: OnnxModel = self._open(
             "model", (model, provider, num_threads), lambda: _open_model(model, provider, num_threads)
         )
-        metadata = self.onnx.metadata
-        self.options = chosen.resolved(
-            chunk_size=metadata.default_chunk_size,
-            left_context=metadata.default_left_context,
-            rescore_ctc_weight=metadata.rescore_ctc_weight,
-            lm_weights=metadata.lm_weights,
-        )
+        metadata, core = self.onnx.metadata, self.onnx.core_metadata
+        self.options = chosen.resolved(core)
         if punctuation == "auto":
             punctuation = bundled_punctuation() if metadata.language.split("-")[0] == "en" else None
         # Opened before the language model, because opening that returns free memory to the system.
         self.punctuator: Punctuation | None = self._open(
             "punctuation", (punctuation, num_threads), lambda: _open_punctuation(punctuation, num_threads)
         )
-        tokens, phones = output_symbols(self.onnx.tokens), list(metadata.phones)
-        self.language_model = self._new_language_model(tokens)
+        self.language_model = self._new_language_model()
         self.neural_model = self._new_neural_model()
         self.fusion: LmFusion | None = None
         grammar: Phrases | None = None
@@ -151,37 +143,27 @@ class Recognizer:
             entries = list_text("phrases", phrases)
             grammar = self._open(
                 "phrases",
-                (self.language_model, tokens, phones, entries, self.unknown_cost),
-                lambda: Phrases(entries, tokens, self.unknown_cost, phones, self.language_model),
+                (self.language_model, core, entries, self.unknown_cost),
+                lambda: new_phrases(chosen, self.language_model, core, entries),
             )
         elif self.language_model or hotwords:
             weights = [getattr(self.options, name) for name in OPTIONS if name.startswith(("lm_", "hotword_"))]
             listed = list_text("hotwords", hotwords) if hotwords else None
             self.fusion = self._open(
                 "fusion",
-                (self.language_model, tokens, phones, listed, weights),
-                lambda: new_fusion(self.options, self.language_model, tokens, phones, listed),
+                (self.language_model, core, listed, weights),
+                lambda: new_fusion(chosen, self.language_model, core, listed),
             )
-        text = text_options(
-            self.text,
-            self.onnx.tokens,
-            mask,
-            self.punctuator,
-            commands=self.commands,
-            command_list=command_list,
-            replace=replace,
-            written_forms=self.fusion.written_forms if self.fusion else (),
-            language=metadata.language,
-        )
         self.segment_options = SegmentOptions(
-            self.options,
-            tokens=tokens,
-            phones=phones,
+            chosen,
+            core,
             fusion=self.fusion,
             phrases=grammar,
-            text=text,
+            punctuation=self.punctuator.metadata if self.punctuator else None,
             neural_lm=self.neural_model.metadata if self.neural_model else None,
-            calibration=metadata.calibration,
+            mask=_listed("mask", mask),
+            replace=_listed("replace", replace),
+            command_list=_listed("command_list", command_list),
         )
         self._check_model()
         if self._opened["model"] is not former and not isinstance(model, OnnxModel):
@@ -192,7 +174,7 @@ class Recognizer:
             self._opened[what] = (key, make())
         return self._opened[what][1]
 
-    def _new_language_model(self, tokens: list[str]) -> NgramLm | None:
+    def _new_language_model(self) -> NgramLm | None:
         model, lm, hotwords, phrases = (self._given[name] for name in ("model", "lm", "hotwords", "phrases"))
         if phrases is not None and hotwords:
             raise ValueError("phrases are a grammar, which takes no hotwords; give one of the two")
@@ -203,7 +185,7 @@ class Recognizer:
                 f"search {self.search} takes no language model and no hotwords; use search beam or rescore"
             )
         if lm == "bundled":
-            _check_bundled_lm(tokens)
+            _check_bundled_lm(output_symbols(self.onnx.tokens))
         return self._open("lm", lm, lambda: _open_lm(lm)) if lm else None
 
     def _new_neural_model(self) -> NeuralLmFile | None:
@@ -222,10 +204,6 @@ class Recognizer:
         return self._open("neural_lm", (neural_lm, num_threads), lambda: _open_neural_lm(neural_lm, num_threads))
 
     def _check_model(self) -> None:
-        try:
-            self.onnx.metadata.check_front_end()
-        except MetadataError as error:
-            raise ModelError(f"{self.onnx.path}: {error}") from error
         if self.segment_options.rescores and not self.onnx.has_decoder:
             raise ValueError("this model has no decoder to rescore with; use search='beam' or export it again")
         if self.segment_options.searches_jointly and not self.onnx.has_decoder_steps:
@@ -307,6 +285,10 @@ class Recognizer:
 
 def _copied(lines: _List) -> _List:
     return lines if lines is None or isinstance(lines, str | Path) else tuple(lines)
+
+
+def _listed(name: str, lines: _List) -> str | None:
+    return None if lines is None else list_text(name, lines)
 
 
 def _open_model(model: str | Path | OnnxModel | None, provider: str, num_threads: int) -> OnnxModel:

@@ -16,7 +16,7 @@ import numpy as np
 
 from asr._core import ONNX_OPSET
 from asr.features import ENCODER_FRAME_MS, LOG_FLOOR
-from asr.runtime.metadata import EXPORT_AGAIN, MetadataError, ModelMetadata
+from asr.runtime.metadata import EXPORT_AGAIN, ModelMetadata
 from asr.runtime.onnx_decoder import decoder_signature
 from asr.runtime.onnx_model import OnnxModel, bundled_model, step_signature
 from asr.runtime.onnx_session import ModelError, Signature, Tensors
@@ -52,10 +52,6 @@ def check(model: OnnxModel) -> None:
     probabilities, or it needs features that no runtime computes.
     """
     meta = model.metadata
-    try:
-        meta.check_front_end()
-    except MetadataError as error:
-        raise ModelError(f"{model.path}: {error}") from error
     num_new = min(meta.default_chunk_size, MAX_CHECKED)
     num_frames = meta.subsampling * num_new + meta.feature_overlap
     features = np.full((1, num_frames, meta.num_mel_bins), LOG_FLOOR, np.float32)

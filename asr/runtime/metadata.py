@@ -195,12 +195,6 @@ class ModelMetadata:
         """Size of the last axis of `phone_log_probs`; 0 without phones."""
         return num_phone_tokens(self.phones) if self.phones else 0
 
-    def check_front_end(self) -> None:
-        """Raises MetadataError unless live recognition computes the features of the model."""
-        for name in FRONT_END:
-            value, known = getattr(self, name), getattr(ModelMetadata, name)
-            _require(value == known, name, value, f"{known!r}, all that live recognition computes")
-
     def to_properties(self) -> dict[str, str]:
         """The strings for `metadata_props`."""
         values = {"model_type": MODEL_TYPE, "format_version": str(FORMAT_VERSION)}

@@ -27,6 +27,12 @@ from asr.runtime.metadata import EXPORT_AGAIN, MetadataError
 from asr.runtime.onnx_session import ModelError, open_session, read_properties, run
 
 
+def bundled_punctuation() -> Path | None:
+    """The bundled punctuation model of English; None if the package was built without it."""
+    path = Path(__file__).parents[1] / "models" / "english.punctuation.onnx"
+    return path if path.is_file() else None
+
+
 class Answer(NamedTuple):
     mark_probs: npt.NDArray[np.float32]
     """(num_words or num_units, 4): none, comma, full stop, question mark after each word"""

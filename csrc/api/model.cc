@@ -91,13 +91,10 @@ Model::Model(std::string_view onnx, const std::string& name, ModelOptions option
 
 std::shared_ptr<const LmFusion> Model::fusion(const Options& given, bool use_lm,
                                               const std::optional<std::string>& hotwords) const {
-  const Options options = resolved(given, metadata_);
-  const auto make = [&] {
-    return new_fusion(options, use_lm ? lm_ : nullptr, metadata_.output_symbols(), metadata_.phones, hotwords);
-  };
+  const auto make = [&] { return new_fusion(given, use_lm ? lm_ : nullptr, metadata_, hotwords); };
   if (!lm_ || !use_lm || hotwords) return make();
   const std::lock_guard<std::mutex> lock(fusion_mutex_);
-  const LmFusionOptions weights = lm_weights(options);
+  const LmFusionOptions weights = lm_weights(resolved(given, metadata_));
   if (!fusion_ || std::memcmp(&weights, &fusion_weights_, sizeof weights) != 0) {
     fusion_ = make();
     fusion_weights_ = weights;

@@ -13,10 +13,14 @@ std::shared_ptr<const SegmentOptions> new_segment_options(const Model& model, co
                                                           const StreamAssets& assets) {
   check(options);
   const bool use_lm = assets.use_lm && !assets.phrases;
-  auto segment = segment_options(options, model.metadata(), model.fusion(options, use_lm, assets.hotwords), assets,
-                                 model.punctuation() ? model.punctuation()->metadata() : nullptr,
-                                 model.neural_lm() && use_lm ? model.neural_lm()->metadata() : nullptr,
-                                 assets.use_lm ? model.lm() : nullptr);
+  Assets open;
+  open.fusion = model.fusion(options, use_lm, assets.hotwords);
+  if (assets.phrases) {
+    open.phrases = new_phrases(options, assets.use_lm ? model.lm() : nullptr, model.metadata(), *assets.phrases);
+  }
+  if (model.punctuation()) open.punctuation = model.punctuation()->metadata();
+  if (model.neural_lm() && use_lm) open.neural_lm = model.neural_lm()->metadata();
+  auto segment = segment_options(options, model.metadata(), open, assets);
   if (segment->uses_decoder()) model.open_decoder(segment->searches_jointly());
   return segment;
 }

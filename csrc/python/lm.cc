@@ -139,11 +139,6 @@ void bind_lm(py::module_& m) {
            "lm"_a, "tokens"_a, py::kw_only(), "weight"_a = defaults.weight, "word_bonus"_a = defaults.word_bonus,
            "oov_penalty"_a = defaults.oov_penalty, "prior_weight"_a = defaults.prior_weight, "hotwords"_a = nullptr,
            "phones"_a = std::vector<std::string>())
-      .def_property_readonly("written_forms",
-                             [](const LmFusion& fusion) {
-                               using Forms = std::vector<std::pair<std::string, std::string>>;
-                               return fusion.hotwords() ? fusion.hotwords()->written_forms() : Forms();
-                             })
       .def_property_readonly("warnings",
                              [](const LmFusion& fusion) {
                                return fusion.hotwords() ? fusion.hotwords()->warnings() : std::vector<std::string>();

@@ -4,7 +4,6 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <array>
 #include <map>
 #include <memory>
 #include <optional>
@@ -104,11 +103,8 @@ void bind_options(py::module_& m) {
       .def(py::init(&to_options))
       .def("__getattr__", &attribute, "name"_a)
       .def("resolved",
-           [](const Options& options, std::int64_t chunk_size, std::int64_t left_context, double rescore_ctc_weight,
-              const std::array<double, 4>& lm_weights) {
-             return resolved(options, {chunk_size, left_context, rescore_ctc_weight, lm_weights});
-           },
-           py::kw_only(), "chunk_size"_a, "left_context"_a, "rescore_ctc_weight"_a, "lm_weights"_a);
+           [](const Options& options, const ModelMetadata& metadata) { return resolved(options, metadata); },
+           "metadata"_a);
 
   py::dict calibration;
   Calibration bundled;
@@ -127,32 +123,37 @@ void bind_options(py::module_& m) {
            "numbers"_a);
 
   m.def("new_fusion",
-        [](const Options& options, std::shared_ptr<const NgramLm> lm, const std::vector<std::string>& tokens,
-           const std::vector<std::string>& phones, const std::optional<std::string>& hotwords) {
+        [](const Options& options, std::shared_ptr<const NgramLm> lm, const ModelMetadata& metadata,
+           const std::optional<std::string>& hotwords) {
           const py::gil_scoped_release release;  // the lexicon may have to be built
-          return std::const_pointer_cast<LmFusion>(new_fusion(options, std::move(lm), tokens, phones, hotwords));
+          return std::const_pointer_cast<LmFusion>(new_fusion(options, std::move(lm), metadata, hotwords));
         },
-        "options"_a, "lm"_a, "tokens"_a, "phones"_a, "hotwords"_a);
+        "options"_a, "lm"_a, "metadata"_a, "hotwords"_a);
+  m.def("new_phrases",
+        [](const Options& options, const NgramLm* lm, const ModelMetadata& metadata, const std::string& phrases) {
+          const py::gil_scoped_release release;  // words may have to be pronounced
+          return std::const_pointer_cast<Phrases>(new_phrases(options, lm, metadata, phrases));
+        },
+        "options"_a, "lm"_a, "metadata"_a, "phrases"_a);
   py::class_<SegmentOptions, std::shared_ptr<SegmentOptions>>(m, "SegmentOptions")
-      .def(py::init([](const Options& options, std::vector<std::string> tokens, std::vector<std::string> phones,
-                       std::shared_ptr<const LmFusion> fusion, std::shared_ptr<const Phrases> phrases,
-                       std::shared_ptr<TextOptions> text, std::int64_t second_pass_window,
-                       std::shared_ptr<const NeuralLmMetadata> neural_lm, const Calibration& calibration) {
-             auto segment = std::make_shared<SegmentOptions>(options);
-             segment->calibrate(calibration);
-             segment->tokens = std::move(tokens);
-             segment->phones = std::move(phones);
-             segment->fusion = std::move(fusion);
-             segment->phrases = std::move(phrases);
-             segment->text = std::move(text);
+      .def(py::init([](const Options& options, const ModelMetadata& metadata, std::shared_ptr<const LmFusion> fusion,
+                       std::shared_ptr<const Phrases> phrases,
+                       std::shared_ptr<const PunctuationMetadata> punctuation,
+                       std::shared_ptr<const NeuralLmMetadata> neural_lm, const std::optional<std::string>& mask,
+                       const std::optional<std::string>& replace, const std::optional<std::string>& command_list,
+                       std::int64_t second_pass_window) {
+             Lists lists;
+             lists.mask = mask;
+             lists.replace = replace;
+             lists.command_list = command_list;
+             auto segment = segment_options(options, metadata, {fusion, phrases, punctuation, neural_lm}, lists);
              segment->second_pass_window = second_pass_window;
-             segment->neural_lm = std::move(neural_lm);
              const Segment check(segment);
              return segment;
            }),
-           "options"_a, py::kw_only(), "tokens"_a, "phones"_a = std::vector<std::string>(), "fusion"_a = nullptr,
-           "phrases"_a = nullptr, "text"_a = nullptr, "second_pass_window"_a = kSecondPassWindow,
-           "neural_lm"_a = nullptr, "calibration"_a = Calibration())
+           "options"_a, "metadata"_a, py::kw_only(), "fusion"_a = nullptr, "phrases"_a = nullptr,
+           "punctuation"_a = nullptr, "neural_lm"_a = nullptr, "mask"_a = py::none(), "replace"_a = py::none(),
+           "command_list"_a = py::none(), "second_pass_window"_a = kSecondPassWindow)
       .def_property_readonly("rescores", &SegmentOptions::rescores)
       .def_property_readonly("searches_jointly", &SegmentOptions::searches_jointly);
 }

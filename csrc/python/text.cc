@@ -68,17 +68,16 @@ void bind_text(py::module_& m) {
   py::class_<TextOptions, std::shared_ptr<TextOptions>>(m, "TextOptions");
   m.def(
       "text_options",
-      [](bool formatted, const std::vector<std::string>& tokens, const std::optional<std::string>& mask,
-         std::shared_ptr<PunctuationMetadata> punctuation, const std::optional<std::string>& code, bool commands,
+      [](bool formatted, const std::string& language, const std::optional<std::string>& mask,
+         std::shared_ptr<PunctuationMetadata> punctuation, bool commands,
          const std::optional<std::string>& command_list, const std::optional<std::string>& replace,
          const std::vector<WrittenForm>& written_forms, int spelling) {
-        const std::string language = code ? *code : language_of_alphabet(tokens);
         return std::const_pointer_cast<TextOptions>(text_options(
             {formatted, language, std::move(punctuation), mask, commands, command_list, replace, written_forms,
              static_cast<EnglishSpelling>(spelling)}));
       },
-      py::kw_only(), "formatted"_a, "tokens"_a, "mask"_a = py::none(), "punctuation"_a = py::none(),
-      "language"_a = py::none(), "commands"_a = false, "command_list"_a = py::none(), "replace"_a = py::none(),
+      py::kw_only(), "formatted"_a, "language"_a, "mask"_a = py::none(), "punctuation"_a = py::none(),
+      "commands"_a = false, "command_list"_a = py::none(), "replace"_a = py::none(),
       "written_forms"_a = std::vector<WrittenForm>(), "spelling"_a = 0);
   py::class_<PunctuationRun>(m, "PunctuationRun")
       .def_readonly("words", &PunctuationRun::words)

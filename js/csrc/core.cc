@@ -96,15 +96,17 @@ std::shared_ptr<SegmentOptions> make_options(const Options& options, const std::
       return lists.hasOwnProperty(name) ? std::optional(lists[name].as<std::string>()) : std::nullopt;
     };
     const Lists given{list("hotwords"), list("phrases"), list("mask"), list("replace"), list("commandList")};
-    const std::shared_ptr<NgramLm> pronounces = lm;
-    if (given.phrases) lm = nullptr;  // a grammar takes no fusion
-    if (!lm) neural_lm = nullptr;
-    auto fusion = new_fusion(resolved(options, *metadata), std::move(lm), metadata->output_symbols(), metadata->phones,
-                             given.hotwords);
-    const auto made = segment_options(options, *metadata, std::move(fusion), given, std::move(punctuation),
-                                      std::move(neural_lm), pronounces.get());
+    Assets assets;
+    assets.punctuation = std::move(punctuation);
+    if (given.phrases) {
+      assets.phrases = new_phrases(options, lm.get(), *metadata, *given.phrases);
+    } else {
+      if (lm) assets.neural_lm = std::move(neural_lm);
+      assets.fusion = new_fusion(options, std::move(lm), *metadata, given.hotwords);
+    }
+    auto made = segment_options(options, *metadata, assets, given);
     const Segment check(made);
-    return std::const_pointer_cast<SegmentOptions>(made);
+    return made;
   });
 }
 

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::int64_t kDim = kNetworkDim;
 
-std::shared_ptr<SegmentOptions> options(SegmentOptions::Search search = SegmentOptions::Search::kRescore) {
+std::shared_ptr<SegmentOptions> options(std::int32_t search = ASR_SEARCH_RESCORE) {
   return network_options(search);
 }
 
@@ -64,14 +64,14 @@ TEST(Segment, FindsEveryUtteranceHoweverItIsCut) {
   const std::vector<float> samples = audio(3 * 56000 + 30000);
   for (const bool second_pass : {true, false}) {
     for (const auto search :
-         {SegmentOptions::Search::kGreedy, SegmentOptions::Search::kRescore, SegmentOptions::Search::kJoint}) {
+         {ASR_SEARCH_GREEDY, ASR_SEARCH_RESCORE, ASR_SEARCH_JOINT}) {
       const auto how = options(search);
-      how->second_pass = second_pass;
+      how->options.second_pass = second_pass;
       how->second_pass_window = 20;  // several in an utterance
       std::int64_t num_scored = 0;
       const std::vector<Event> whole = recognize(how, samples, samples.size(), &num_scored);
       EXPECT_EQ(finals(whole), std::vector<std::string>(4, "AB"));
-      EXPECT_EQ(num_scored, search == SegmentOptions::Search::kRescore ? 4 : 0);
+      EXPECT_EQ(num_scored, search == ASR_SEARCH_RESCORE ? 4 : 0);
       for (const std::size_t push : {1, 159, 10000}) {
         if (push == 1 && !second_pass) continue;  // takes seconds under sanitizers
         const std::vector<Event> events = recognize(how, samples, push);
@@ -87,10 +87,10 @@ TEST(Segment, FindsEveryUtteranceHoweverItIsCut) {
 }
 
 TEST(Segment, JointSearchAsksForStepsOfTheDecoder) {
-  const auto how = options(SegmentOptions::Search::kJoint);
-  how->max_alternatives = 2;
+  const auto how = options(ASR_SEARCH_JOINT);
+  how->options.max_alternatives = 2;
   for (const bool second_pass : {true, false}) {
-    how->second_pass = second_pass;
+    how->options.second_pass = second_pass;
     Segment segment(how);
     const std::vector<float> samples = audio(2 * 56000);
     std::vector<Event> events;
@@ -127,7 +127,7 @@ TEST(Segment, JointSearchAsksForStepsOfTheDecoder) {
 
 TEST(Segment, TheDecoderGetsNothingOfTheSilenceBefore) {
   const auto how = options();
-  how->second_pass = false;
+  how->options.second_pass = false;
   std::vector<float> samples(16000 * 6, 0.0f);  // so long that it is an utterance without words
   const std::vector<float> speech = audio(30000);
   samples.insert(samples.end(), speech.begin(), speech.end());
@@ -138,8 +138,8 @@ TEST(Segment, TheDecoderGetsNothingOfTheSilenceBefore) {
 
 TEST(Segment, EndpointsLoseNoFrame) {
   const auto num_frames = [](double silence_s, std::size_t count) {
-    const auto how = options(SegmentOptions::Search::kGreedy);
-    how->second_pass = false;
+    const auto how = options(ASR_SEARCH_GREEDY);
+    how->options.second_pass = false;
     how->endpointer.silence_without_speech_s = silence_s;
     Segment segment(how);
     std::vector<Event> events;
@@ -160,9 +160,9 @@ TEST(Segment, EndpointsLoseNoFrame) {
 
 TEST(Segment, ShowsAnObsceneWordOnlyWhenItIsStable) {
   const auto partials = [](const char* word, const char* language) {
-    const auto how = options(SegmentOptions::Search::kGreedy);
+    const auto how = options(ASR_SEARCH_GREEDY);
     how->tokens[4] = word;
-    how->second_pass = false;
+    how->options.second_pass = false;
     how->text = text_options({false, language});
     std::vector<std::string> texts;
     for (const Event& event : recognize(how, audio(56000), 56000)) {
@@ -223,8 +223,8 @@ std::vector<Event> fluent(const std::shared_ptr<const SegmentOptions>& how, std:
 
 TEST(Segment, ALongUtteranceIsCutBetweenWordsWhateverTheChunk) {
   constexpr std::int64_t kLength = 11;  // frames of a word
-  const auto how = options(SegmentOptions::Search::kGreedy);
-  how->second_pass = false;
+  const auto how = options(ASR_SEARCH_GREEDY);
+  how->options.second_pass = false;
   how->endpointer.max_utterance_s = 1.0;
   for (const std::int64_t chunk_size : {1, 4, 16}) {
     how->chunk_size = chunk_size;
@@ -240,9 +240,9 @@ TEST(Segment, ALongUtteranceIsCutBetweenWordsWhateverTheChunk) {
 }
 
 TEST(Segment, ALongUtteranceIsNotCutWithinATokenThatBeginsAWord) {
-  const auto how = options(SegmentOptions::Search::kGreedy);
+  const auto how = options(ASR_SEARCH_GREEDY);
   how->tokens[3] = "\xe2\x96\x81W";
-  how->second_pass = false;
+  how->options.second_pass = false;
   how->endpointer.max_utterance_s = 2.0;  // from frame 63 on before a word: 60 to 64 are the beginning of one
   int num_finals = 0;
   for (const Event& event : fluent(how, 12, 20, 5)) {
@@ -257,9 +257,9 @@ TEST(Segment, ALongUtteranceIsNotCutWithinATokenThatBeginsAWord) {
 // The words of the partials for random log-probabilities, frame by frame, and how many are stable; a final has no
 // stable words.
 std::vector<std::pair<std::vector<std::string>, std::size_t>> random_partials(std::uint32_t seed) {
-  const auto how = options(SegmentOptions::Search::kBeam);
+  const auto how = options(ASR_SEARCH_BEAM);
   how->chunk_size = 1;
-  how->second_pass = false;
+  how->options.second_pass = false;
   how->endpointer.max_utterance_s = 1.0;
   Segment segment(how);
   std::mt19937 generator(seed);
@@ -300,9 +300,9 @@ TEST(Segment, WordsStayStableAndAPartialBringsSomethingNew) {
 }
 
 TEST(Segment, TheLastWordOfAPartialIsNotStableAndThoseBeforeItAre) {
-  const auto how = options(SegmentOptions::Search::kGreedy);
+  const auto how = options(ASR_SEARCH_GREEDY);
   how->endpointer.max_utterance_s = 100;
-  how->second_pass = false;
+  how->options.second_pass = false;
   std::size_t num_partials = 0;
   for (const Event& event : fluent(how, 11, 10)) {
     ++num_partials;
@@ -314,7 +314,7 @@ TEST(Segment, TheLastWordOfAPartialIsNotStableAndThoseBeforeItAre) {
 TEST(Segment, AWordIsStableOnceNoLikelyHypothesisHasItOtherwise) {
   // Two words. The first is A or B, with this difference in nats; after them come A's endlessly.
   const auto num_stable = [](float margin) {
-    const auto how = options(SegmentOptions::Search::kBeam);
+    const auto how = options(ASR_SEARCH_BEAM);
     Segment segment(how);
     const std::vector<float> samples(16000, 0.1f);
     segment.accept(samples.data(), samples.size());
@@ -336,7 +336,7 @@ TEST(Segment, AWordIsStableOnceNoLikelyHypothesisHasItOtherwise) {
 }
 
 TEST(Segment, APartialIsTakenBackIfNoWordIsLeft) {
-  Segment segment(options(SegmentOptions::Search::kGreedy));
+  Segment segment(options(ASR_SEARCH_GREEDY));
   std::vector<Event> events;
   const std::vector<float> samples = audio(56000);
   for (std::size_t begin = 0; begin < samples.size();) {
@@ -376,7 +376,7 @@ TEST(Segment, TimesCountFromTheStartOfTheStream) {
 }
 
 TEST(Segment, ALongUtteranceIsEncodedInWindows) {
-  const auto how = options(SegmentOptions::Search::kGreedy);
+  const auto how = options(ASR_SEARCH_GREEDY);
   how->second_pass_window = 10;
   how->endpointer.silence_after_speech_s = 10;
   EXPECT_EQ(finals(recognize(how, audio(50000), 50000)), std::vector<std::string>{"AB"});
@@ -424,8 +424,8 @@ TEST(Segment, BadOptionsAreRefused) {
   };
   refused([](SegmentOptions& o) { o.chunk_size = 0; });
   refused([](SegmentOptions& o) { o.second_pass_window = 0; });
-  refused([](SegmentOptions& o) { o.num_rescored = 0; });
-  refused([](SegmentOptions& o) { o.rescore_ctc_weight = std::nan(""); });
+  refused([](SegmentOptions& o) { o.options.num_rescored = 0; });
+  refused([](SegmentOptions& o) { o.options.rescore_ctc_weight = std::nan(""); });
   refused([](SegmentOptions& o) { o.beam.beam_size = 0; });
   refused([](SegmentOptions& o) { o.endpointer.max_utterance_s = -1; });
 }
@@ -434,7 +434,7 @@ TEST(Segment, BadOptionsAreRefused) {
 TEST(Segment, PhrasesReadNoMoreThanTheNetworkGives) {
   const auto with_phrases = options();
   with_phrases->phrases = std::make_shared<const Phrases>("AB", with_phrases->tokens);
-  with_phrases->max_alternatives = 5;
+  with_phrases->options.max_alternatives = 5;
   const std::vector<float> samples = audio(16000 * 7);
   const std::vector<Event> events = recognize(with_phrases, samples, samples.size());
   EXPECT_EQ(finals(events), (std::vector<std::string>{"AB", "AB"}));

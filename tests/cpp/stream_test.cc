@@ -102,7 +102,7 @@ TEST(Stream, TheClockIsExactForAnyMixtureOfRates) {
 }
 
 TEST(Stream, AChangeOfTheRateNeitherAddsNorLosesASample) {
-  Stream stream(network_options(SegmentOptions::Search::kGreedy));
+  Stream stream(network_options(ASR_SEARCH_GREEDY));
   const std::vector<float> silence(5000, 0.0f);
   std::mt19937 generator(2);
   double seconds = 0.0;
@@ -183,12 +183,12 @@ TEST(Stream, FailsWithoutAReason) {
 }
 
 TEST(Stream, AFailureShowsTheWordsThatWaitForPunctuationAsTheyAreRecognized) {
-  const auto options = network_options(SegmentOptions::Search::kGreedy);
+  const auto options = network_options(ASR_SEARCH_GREEDY);
   const auto text = std::make_shared<TextOptions>();
   text->language = language("en");
   text->punctuation = std::make_shared<PunctuationMetadata>();
   options->text = text;
-  options->second_pass = false;
+  options->options.second_pass = false;
   options->endpointer.silence_after_speech_s = 0.5;  // independent of the words
   options->chunk_size = 100;                         // an utterance, and the beginning of the next one
   Stream stream(options);
@@ -235,7 +235,7 @@ TEST(Stream, ChangedOptionsApplyToLaterAudio) {
   const std::vector<float> samples = utterances(20000);
   Stream stream(network_options());
   stream.accept(samples.data(), samples.size());
-  const auto greedy = network_options(SegmentOptions::Search::kGreedy);
+  const auto greedy = network_options(ASR_SEARCH_GREEDY);
   greedy->chunk_size = 4;
   stream.change(greedy);
   stream.accept(samples.data(), samples.size());
@@ -254,7 +254,7 @@ TEST(Stream, ChangedOptionsApplyToLaterAudio) {
 
 TEST(Stream, NumWantedCompletesAChunk) {
   for (const std::int32_t rate : {16000, 44100, 48000, 8000}) {
-    Stream stream(network_options(SegmentOptions::Search::kGreedy));
+    Stream stream(network_options(ASR_SEARCH_GREEDY));
     const std::vector<float> silence(200000, 0.0f);
     for (int i = 0; i < 5; ++i) {
       stream.accept(silence.data(), 100, rate);

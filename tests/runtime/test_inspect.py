@@ -157,7 +157,7 @@ def _deep(graph: onnx.ModelProto, properties: dict[str, str]) -> None:
         (_no_softmax, "sum to .*, not 1"),
         (_stuck, r"changed\.onnx cannot be run: ONNX Runtime says "),
         (_no_cache, "does not change the state state_num_frames"),
-        (_other_features, "feature_overlap is 7, it must be 3"),
+        (_other_features, "feature_overlap is '7', it must be '3'"),
         (_half_a_decoder, "the decoder in .* is damaged.*early"),
         (_another_graph, "the decoder in .* is damaged"),
         (_deep, "nests too deep"),

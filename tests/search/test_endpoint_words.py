@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.arpa import packed
 from support.frame_positions import FramePositions
+from support.toy_model import toy_metadata
 
 from asr import _core
 from asr._core import (
@@ -69,16 +70,18 @@ class StreamRun:
         properties = {"model_type": PUNCTUATION_TYPE, "format_version": str(PUNCTUATION_VERSION)}
         properties |= {"look_ahead": "2", "left_context": "3", "mixed_case": "{}"}
         network = None if sentence_end is None else PunctuationMetadata(properties)
-        self.stream = _core.Stream(
-            _core.SegmentOptions(
-                _core.Options(chunk_ms=40, second_pass=second_pass, search="beam", beam_size=8, **endpoints),
-                tokens=TOKENS,
-                fusion=LmWeights(weight=0.1, word_bonus=0.0, prior_weight=0.0).fusion(language_model(), TOKENS)
-                if with_lm
-                else None,
-                text=_core.text_options(formatted=formatted, tokens=list(SPEECH), punctuation=network),
-            )
+        chosen = _core.Options(
+            chunk_ms=40,
+            second_pass=second_pass,
+            search="beam",
+            beam_size=8,
+            text="formatted" if formatted else "plain",
+            **endpoints,
         )
+        weights = LmWeights(weight=0.1, word_bonus=0.0, prior_weight=0.0)
+        fusion = weights.fusion(language_model(), TOKENS) if with_lm else None
+        metadata = toy_metadata(TOKENS, language="en")
+        self.stream = _core.Stream(_core.SegmentOptions(chosen, metadata, fusion=fusion, punctuation=network))
         self.positions = FramePositions()
         noise = np.random.default_rng(0).standard_normal(640 * len(ids)).astype(np.float32) * 0.01
         for begin in range(0, len(noise), 640):

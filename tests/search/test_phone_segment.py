@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from support.arpa import packed
+from support.toy_model import toy_metadata
 from test_phone_search import BIGRAMS, LETTERS, PHONES, UNIGRAMS, model, sure
 
 from asr import _core
@@ -53,9 +54,8 @@ def options(
     fixed = {"silence_after_speech_s": 0.8, "min_silence_after_speech_s": 0.8}
     return _core.SegmentOptions(
         _core.Options(chunk_ms=320, second_pass=second_pass, beam_size=32, **fixed),
-        tokens=output_symbols(LETTERS),
+        toy_metadata(LETTERS, phones),
         fusion=WEIGHTS.fusion(lm or model(), LETTERS, phones=PHONES),
-        phones=phones,
     )
 
 
@@ -164,9 +164,8 @@ def test_phrases_over_phones_have_a_calibration_of_phones() -> None:
     core = _core.Stream(
         _core.SegmentOptions(
             _core.Options(chunk_ms=320, second_pass=False, search="beam"),
-            tokens=output_symbols(LETTERS),
+            toy_metadata(LETTERS, PHONES),
             phrases=_core.Phrases("AB\nB", output_symbols(LETTERS), 1.5, PHONES, model()),
-            phones=PHONES,
         )
     )
     core.accept(sound([0, 1, 3, *[0] * 60]))

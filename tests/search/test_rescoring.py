@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.toy_model import toy_metadata
 from test_phone_search import LETTERS, PHONES, model
 from test_phone_segment import WEIGHTS, network, sound
 
 from asr import _core
-from asr.runtime.search import output_symbols
 
 PIECES = ["<blk>", "<unk>", "<sos/eos>", "\u2581A", "\u2581B", "\u2581AB", "\u2581ABB", "A", "B"]
 EDGE = 2
@@ -42,7 +42,7 @@ def stream(lm: _core.NeuralLmMetadata | None, second_pass: bool = True) -> _core
         min_silence_after_speech_s=0.8,
     )
     fusion = WEIGHTS.fusion(model(), LETTERS, phones=PHONES)
-    options = _core.SegmentOptions(chosen, tokens=output_symbols(LETTERS), phones=PHONES, fusion=fusion, neural_lm=lm)
+    options = _core.SegmentOptions(chosen, toy_metadata(LETTERS, PHONES), fusion=fusion, neural_lm=lm)
     return _core.Stream(options)
 
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from support.frame_positions import FramePositions
+from support.toy_model import toy_metadata
 
 from asr import _core
 from asr._core import EncoderStep
@@ -66,7 +67,7 @@ def recognize(
     stream = _core.Stream(
         _core.SegmentOptions(
             _core.Options(second_pass=second_pass, search="beam", beam_size=4),
-            tokens=TOKENS,
+            toy_metadata(TOKENS),
         )
     )
     log_probs = np.full((len(ids) + 750, len(TOKENS)), -12.0, np.float32)

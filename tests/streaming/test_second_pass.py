@@ -10,6 +10,7 @@ import pytest
 import torch
 from support.arpa import packed
 from support.recognition import finals, recognize
+from support.toy_model import toy_metadata
 
 from asr import Recognizer, _core
 from asr._core import EncoderStep, LmFusion, NgramLm, Options, SegmentOptions, Stream
@@ -52,7 +53,7 @@ def second_looks(recognizer: Recognizer, audio: np.ndarray) -> tuple[list[np.nda
 def segment_options(tokens: list[str], fusion: LmFusion | None = None, **search: Any) -> SegmentOptions:
     """Two passes, in chunks of 640 ms."""
     options = Options(rescore_ctc_weight=0.5, silence_after_speech_s=0.8, min_silence_after_speech_s=0.8, **search)
-    return SegmentOptions(options, tokens=tokens, fusion=fusion)
+    return SegmentOptions(options, toy_metadata(tokens), fusion=fusion)
 
 
 def views(features: torch.Tensor) -> list[torch.Tensor]:

@@ -13,7 +13,7 @@ from filelock import FileLock
 from asr.lm.packed import BUNDLED
 from asr.runtime.neural_lm import bundled_neural_lm
 from asr.runtime.onnx_model import bundled_model
-from asr.runtime.shown_text import bundled_punctuation
+from asr.runtime.punctuation import bundled_punctuation
 
 ROOT = Path(__file__).parents[2]
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 
 import pytest
-from test_formatter import ENGLISH, PROPERTIES, Words
+from test_formatter import PROPERTIES, Words
 
-from asr._core import NUM_CASES, NUM_MARKS, PunctuationMetadata, TextFormatter
-from asr.runtime.shown_text import text_options
+from asr._core import NUM_CASES, NUM_MARKS, PunctuationMetadata, TextFormatter, text_options
 
 COMMA, STOP = 1, 2
 MIXED = {"dept": "Dept."}
@@ -32,9 +30,11 @@ class Dictation:
 
     def __init__(self, marks: dict[str, int] | None = None, formatted: bool = True, **lists: object) -> None:
         metadata = PunctuationMetadata(PROPERTIES | {"mixed_case": json.dumps(MIXED)})
-        network = None if marks is None else SimpleNamespace(metadata=metadata)
-        text = "formatted" if formatted else "plain"
-        options = text_options(text, ENGLISH, None, network, **{"commands": True} | lists)  # type: ignore[arg-type]
+        network = None if marks is None else metadata
+        given: dict[str, object] = {"commands": True}
+        for name, value in lists.items():
+            given[name] = "\n".join(value) if isinstance(value, list) else value
+        options = text_options(formatted=formatted, language="en", punctuation=network, **given)  # type: ignore[arg-type]
         assert options is not None
         self.formatter, self.marks = TextFormatter(options), marks
         self.taken_back = 0
@@ -214,7 +214,7 @@ def test_invalid_list_is_refused_by_line(lines: list[str], message: str) -> None
 
 def test_a_language_without_commands_says_so() -> None:
     with pytest.raises(ValueError, match="no table of spoken commands for the language of this model"):
-        text_options("formatted", [*ENGLISH, "Ä"], commands=True)
+        text_options(formatted=True, language="", commands=True)
 
 
 def test_sentence_after_a_spoken_break_is_short() -> None:

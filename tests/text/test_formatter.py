@@ -18,6 +18,7 @@ from asr._core import (
     PunctuationRun,
     TextFormatter,
     format_numbers,
+    language_of_alphabet,
     text_options,
 )
 
@@ -55,7 +56,7 @@ class Shown:
         self, mask: str | None = None, network: Network | None = None, formatted: bool = True, sure: bool = False
     ) -> None:
         metadata = METADATA if network else None
-        options = text_options(formatted=formatted, tokens=ENGLISH, mask=mask, punctuation=metadata)
+        options = text_options(formatted=formatted, language="en", mask=mask, punctuation=metadata)
         assert options is not None
         self.formatter, self.network, self.sure = TextFormatter(options), network, sure
         self.doubt_of: dict[int, tuple[float, ...]] = {}
@@ -336,9 +337,9 @@ def test_plain_text_is_in_small_letters_with_i() -> None:
 
 
 def test_other_languages_keep_what_their_alphabet_writes() -> None:
-    assert text_options(formatted=True, tokens=[*ENGLISH, "Ä"]) is None
-    assert text_options(formatted=True, tokens=[token.lower() for token in ENGLISH]) is not None
-    masked = text_options(formatted=True, tokens=[*ENGLISH, "Ä"], mask="ärger")
+    assert language_of_alphabet([*ENGLISH, "Ä"]) == ""
+    assert language_of_alphabet([token.lower() for token in ENGLISH]) == "en"
+    masked = text_options(formatted=True, language="", mask="ärger")
     assert masked is not None
     formatter = TextFormatter(masked)
     assert formatter.final(words_of("ÄRGER TWENTY FIVE")) is None
@@ -347,8 +348,8 @@ def test_other_languages_keep_what_their_alphabet_writes() -> None:
 
 @pytest.mark.parametrize("language", ["", "sw", "EN", "english"])
 def test_letters_a_to_z_alone_are_not_english(language: str) -> None:
-    assert text_options(formatted=True, tokens=ENGLISH, language=language) is None
-    options = text_options(formatted=True, tokens=ENGLISH, mask="damn", punctuation=METADATA, language=language)
+    assert text_options(formatted=True, language=language) is None
+    options = text_options(formatted=True, mask="damn", punctuation=METADATA, language=language)
     assert options is not None
     formatter = TextFormatter(options)
     assert formatter.final(words_of("I SAID DAMN TWENTY FIVE")) is None
@@ -356,7 +357,7 @@ def test_letters_a_to_z_alone_are_not_english(language: str) -> None:
 
 
 def test_a_language_is_taken_whatever_the_alphabet() -> None:
-    options = text_options(formatted=True, tokens=[*ENGLISH, "Ä"], language="en")
+    options = text_options(formatted=True, language="en")
     assert options is not None
     formatter = TextFormatter(options)
     assert formatter.final(words_of("I AM TWENTY FIVE")) is None
@@ -364,7 +365,7 @@ def test_a_language_is_taken_whatever_the_alphabet() -> None:
 
 
 def test_german_is_a_folder_and_a_row() -> None:
-    options = text_options(formatted=True, tokens=[*ENGLISH, *"ÄÖÜß"], language="de")
+    options = text_options(formatted=True, language="de")
     assert options is not None
     formatter = TextFormatter(options)
     words = words_of("I SAW MISTER SCHMIDT")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from test_formatter import ENGLISH
 
-from asr._core import TextFormatter
-from asr.runtime.shown_text import text_options
+from asr._core import TextFormatter, text_options
 
 LIST = [
     "my address -> 12 Main Street",
@@ -18,8 +16,9 @@ LIST = [
 ]
 
 
-def formatter(replace: list[str], tokens: list[str] = ENGLISH, **options: object) -> TextFormatter:
-    made = text_options("formatted", tokens, replace=replace, **options)  # type: ignore[arg-type]
+def formatter(replace: list[str], **options: object) -> TextFormatter:
+    options = {"formatted": True, "language": "en"} | options
+    made = text_options(replace="\n".join(replace), **options)  # type: ignore[arg-type]
     assert made is not None
     return TextFormatter(made)
 
@@ -76,10 +75,8 @@ def test_word_that_may_begin_a_phrase_is_unstable() -> None:
 
 
 def test_replaces_in_every_language_and_in_plain_text() -> None:
-    assert [word for word, *_ in final("ÄRGER MIT ANN", ["ann -> Änne"], tokens=[*ENGLISH, "Ä"])][2] == "Änne"
-    made = text_options("plain", ENGLISH, replace=["ann -> Anne"])
-    assert made is not None
-    plain = TextFormatter(made)
+    assert [word for word, *_ in final("ÄRGER MIT ANN", ["ann -> Änne"], language="")][2] == "Änne"
+    plain = formatter(["ann -> Anne"], formatted=False)
     plain.final(words_of("hello ann"))
     assert [word for word, *_ in plain.shown()[0]] == ["hello", "Anne"]
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 from support.c_build import ROOT
+from support.recognition import recognize
 
+from asr import Recognizer
 from asr._core import OPTIONS, TextFormatter, text_options
+from asr.runtime.onnx_model import OnnxModel
+from asr.streaming import Final
 
 PAIRS = re.findall(r"([a-z]['a-z]*)=([a-z']+)", (ROOT / "csrc/text/en/national_spelling.cc").read_text())
 
 
 def respelled(text: str, spelling: str, **options: object) -> str:
     number = OPTIONS["spelling"].choices.index(spelling)
-    made = text_options(formatted=True, tokens=[], language="en", spelling=number, **options)
+    made = text_options(formatted=True, language="en", spelling=number, **options)
     assert made is not None
     formatter = TextFormatter(made)
     formatter.final([(word, float(i), i + 0.5, 0.9) for i, word in enumerate(text.upper().split())], False)
@@ -49,3 +54,10 @@ def test_spelling_of_each_table_word_is_stable() -> None:
     british, american = zip(*PAIRS, strict=True)
     assert len(set(british)) == len(british) and not set(british) & set(american)
     assert respelled(" ".join(british), "american") == " ".join(american)
+
+
+def test_a_recognizer_writes_the_chosen_spelling(onnx: OnnxModel, conversation: np.ndarray) -> None:
+    for spelling, word in (("american", "color"), ("british", "colour")):
+        made = Recognizer(onnx, phrases=["color"], unknown_cost=100.0, spelling=spelling)
+        texts = [event.text for event in recognize(made, conversation) if isinstance(event, Final)]
+        assert set(" ".join(texts).lower().split()) == {word}

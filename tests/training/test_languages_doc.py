@@ -15,7 +15,6 @@ from support.synth import speech, write_audio
 from asr import Recognizer, _core
 from asr.cli import main
 from asr.data.cuts import load_cuts
-from asr.runtime.shown_text import text_options
 from asr.streaming.server.app import create_app
 from asr.streaming.server.protocols import wyoming
 from asr.streaming.server.security.access import Access
@@ -72,7 +71,7 @@ def test_the_german_example(
 def no_english(recognizer: Recognizer, wav: Path) -> None:
     """Neither in the text of events nor in the server's replies."""
     assert recognizer.onnx.metadata.language == "de" and recognizer.punctuator is None
-    text = text_options("formatted", recognizer.onnx.tokens, language=recognizer.onnx.metadata.language)
+    text = _core.text_options(formatted=True, language=recognizer.onnx.metadata.language)
     assert text is not None
     formatter = _core.TextFormatter(text)
     formatter.final([(word, 0.0, 1.0, 0.9) for word in "i saw twenty five um fünf uhr dreißig".split()])

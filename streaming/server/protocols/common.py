@@ -12,9 +12,8 @@ from typing import Any
 
 from starlette.responses import JSONResponse
 
-from asr._core import language_name
+from asr._core import OPTIONS, language_name
 from asr.runtime.search import Word
-from asr.runtime.shown_text import TEXTS
 from asr.streaming.events import spaced
 
 MAX_KEYWORDS, MAX_KEYWORD_LENGTH, MAX_KEYWORD_LETTERS = 500, 64, 8000
@@ -69,8 +68,8 @@ def whole_number(name: str, value: Any, low: int, high: int) -> int:
 
 
 def check_text(value: object, more: Sequence[str] = ()) -> str:
-    """The style of the text: one of TEXTS or of `more`."""
-    choices = (*more, *TEXTS)
+    """The style of the text: one of the option `text` or of `more`."""
+    choices = (*more, *OPTIONS["text"].choices)
     if value not in choices:
         raise ProtocolError(f"text is {shown(value)}; choose one of {', '.join(choices)}", "text")
     return str(value)
