@@ -83,7 +83,8 @@ test-fuzz: $(VENV)/test.stamp
 	fuzz wav 7; fuzz files 13; \
 	wait $$api
 
-PYTEST := $(BIN)/python -m pytest -n logical --maxprocesses 4 --dist worksteal
+# One process more than cores, because many tests wait: for audio in real time, a browser, a cluster.
+PYTEST := $(BIN)/python -m pytest -n $$(($$(nproc) < 4 ? $$(nproc) + 1 : 4)) --dist worksteal
 # Folders whose tests take milliseconds; those that take more than some seconds are marked `slow`, by conftest.py where
 # their fixtures show it.
 UNIT_TESTS := $(wildcard tests/test_*.py) $(addprefix tests/,evaluation frontend lexicon lm model punctuation runtime search \

@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from support.ports import free_port
 
 CONFIG = Path(__file__).parents[2] / "examples" / "ray" / "serve.yaml"
-WAIT_S = 120.0
+WAIT_S = 300.0
 
 
 @dataclass
