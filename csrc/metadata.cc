@@ -161,7 +161,7 @@ double MetadataEntries::real(const char* key, double low, double high) const { r
 std::vector<double> MetadataEntries::reals(const char* key) const {
   std::vector<double> numbers;
   for (const std::string& part : split(text(key) + ",", ',')) {
-    if (!parse(part, numbers.emplace_back())) throw_damaged(key, "numbers separated by commas");
+    if (!parse(part, numbers.emplace_back())) throw_damaged(key, "finite numbers separated by commas");
   }
   return numbers;
 }

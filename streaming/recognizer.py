@@ -127,7 +127,7 @@ class Recognizer:
         self.onnx: OnnxModel = self._open(
             "model", (model, provider, num_threads), lambda: _open_model(model, provider, num_threads)
         )
-        metadata, core = self.onnx.metadata, self.onnx.core_metadata
+        metadata, core = self.onnx.metadata, self.onnx.metadata.core
         self.options = chosen.resolved(core)
         if punctuation == "auto":
             punctuation = bundled_punctuation() if metadata.language.split("-")[0] == "en" else None

@@ -12,22 +12,12 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
-from asr._core import (
-    CALIBRATION,
-    FORMAT_VERSION,
-    OPTIONS,
-    Calibration,
-    StateTensor,
-    former_states,
-    is_language,
-    language_of_alphabet,
-)
-from asr.config import MAX_PHONES
+from asr import _core
+from asr._core import CALIBRATION, FORMAT_VERSION, StateTensor, former_states, language_of_alphabet
 from asr.features import (
-    ENCODER_FRAME_MS,
     FEATURE_OVERLAP,
     FRAME_LENGTH_S,
     FRAME_SHIFT_S,
@@ -50,7 +40,6 @@ SINCE = {
 """Format version that introduced each key. Older files have no phones, a decoder without steps, three states with fixed
 names, and the calibration of the bundled models. Their language is guessed from their tokens."""
 QUANTIZATIONS = ("none", "int8")
-DECODER_UNITS = ("tokens",)
 
 EXPORT_AGAIN = "get the file again, or write it again with `asr export`"
 """The remedy for a file that cannot be used."""
@@ -141,50 +130,25 @@ class ModelMetadata:
     frames later."""
 
     def __post_init__(self) -> None:
-        for name in ("num_layers", "dim", "default_chunk_size", "sample_rate", "num_mel_bins", "subsampling"):
-            _require(getattr(self, name) >= 1, name, getattr(self, name), "at least 1")
-        for name in ("default_left_context", "feature_overlap", "num_decoder_layers"):
-            _require(getattr(self, name) >= 0, name, getattr(self, name), "at least 0")
-        for name, option in (("default_chunk_size", "chunk_ms"), ("default_left_context", "left_context_ms")):
-            highest = int(OPTIONS[option].high) // ENCODER_FRAME_MS
-            _require(getattr(self, name) <= highest, name, getattr(self, name), f"at most {highest}")
-        _require(0 <= self.rescore_ctc_weight <= 1, "rescore_ctc_weight", self.rescore_ctc_weight, "in [0, 1]")
+        _ = self.core  # checks what every runtime reads
         _require(self.quantization in QUANTIZATIONS, "quantization", self.quantization, f"one of {QUANTIZATIONS}")
-        _require(
-            is_language(self.language), "language", self.language, "a BCP 47 code such as 'en' or 'de-CH', or empty"
-        )
-        _require(self.decoder_units in DECODER_UNITS, "decoder_units", self.decoder_units, f"one of {DECODER_UNITS}")
-        _require(len(self.tokens) >= 4, "tokens", f"{len(self.tokens)} tokens", "at least 4")
-        _require(len(self.phones) <= MAX_PHONES, "phones", f"{len(self.phones)} names", f"at most {MAX_PHONES}")
-        for name in ("tokens", "phones"):
-            texts = getattr(self, name)
-            for index, text in enumerate(texts):
-                is_word = bool(text) and not any(c.isspace() for c in text)
-                _require(is_word, f"{name}[{index}]", text, "text without spaces")
-            _require(len(set(texts)) == len(texts), name, "a list with repeats", f"different {name}")
-        try:
-            names = [state.name for state in self.state_tensors]
-        except ValueError as error:
-            raise MetadataError(f"metadata key states: {error}: {EXPORT_AGAIN}") from error
-        try:
-            _ = self.calibration
-        except ValueError as error:
-            raise MetadataError(f"metadata key {error}: {EXPORT_AGAIN}") from error
-        _require(len(set(names)) == len(names), "states", self.states, "states of different names")
         for name in ("cmvn_mean", "cmvn_std"):
             value, size = getattr(self, name), self.num_mel_bins
             _require(len(value) in (0, size), name, f"{len(value)} numbers", f"0 or {size}")
             _require(all(map(math.isfinite, value)), name, value, "finite numbers")
 
+    @cached_property
+    def core(self) -> _core.ModelMetadata:
+        """The metadata as the C++ core reads it. Raises MetadataError for a value that it refuses."""
+        try:
+            return _core.ModelMetadata(self.to_properties())
+        except ValueError as error:
+            raise MetadataError(str(error)) from error
+
     @property
     def state_tensors(self) -> tuple[StateTensor, ...]:
         """`states`, parsed."""
         return tuple(StateTensor(row) for row in self.states or former_states(self.num_layers, self.dim))
-
-    @property
-    def calibration(self) -> Calibration:
-        """The rows of `CALIBRATION`."""
-        return Calibration({key: list(getattr(self, key)) for key in CALIBRATION})
 
     @property
     def vocab_size(self) -> int:

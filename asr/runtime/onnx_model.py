@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from asr import _core
 from asr._core import PHONE_OUTPUT
-from asr.runtime.metadata import ModelMetadata
+from asr.runtime.metadata import MetadataError, ModelMetadata
 from asr.runtime.onnx_decoder import FloatArray, IntArray, OnnxDecoder, decoder_signature
 from asr.runtime.onnx_session import (
     PROVIDERS,
@@ -123,8 +122,7 @@ class OnnxModel:
         self.format_version = properties.get("format_version", "")
         try:
             self.metadata = ModelMetadata.from_properties(properties)
-            self.core_metadata = _core.ModelMetadata(properties)
-        except ValueError as error:
+        except MetadataError as error:
             raise ModelError(f"{self.path}: {error}") from error
         self._states = self.metadata.state_tensors
         self._session = self._new_session(data, str(self.path))

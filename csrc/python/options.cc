@@ -4,7 +4,6 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,7 +12,6 @@
 #include <vector>
 
 #include "segment.h"
-#include "text/formatter.h"
 
 namespace asr_stream {
 
@@ -114,14 +112,6 @@ void bind_options(py::module_& m) {
     calibration[row.key] = numbers;
   }
   m.attr("CALIBRATION") = calibration;
-  py::class_<Calibration>(m, "Calibration")
-      .def(py::init([](const std::map<std::string, std::vector<double>>& given) {
-             Calibration made;
-             for (const CalibrationRow& row : rows(made)) set(row, given.at(row.key));
-             return made;
-           }),
-           "numbers"_a);
-
   m.def("new_fusion",
         [](const Options& options, std::shared_ptr<const NgramLm> lm, const ModelMetadata& metadata,
            const std::optional<std::string>& hotwords) {

@@ -62,12 +62,12 @@ def test_it_writes_rows_and_leaves_the_rest(
     ("options", "message"),
     [
         ([], "nothing to write: give --language"),
-        (["--language", "German"], "language is 'German', it must be a BCP 47 code such as 'en' or 'de-CH', or empty"),
+        (["--language", "German"], "language is 'German', it must be a BCP 47 code, such as 'en' or 'de-CH', or empty"),
         (["--lm-weights", "0.5,0.5"], "lm_weights must be 4 numbers in [-1000, 1000] (lm_weight, lm_word_bonus, "),
         (["--lm-weights", "50,0,0,0"], "lm_weights: lm_weight must be in [0, 10]"),
         (
             ["--confidence-with-lm", "nan,1,1"],
-            "confidence_with_lm must be 3 numbers in [-1000, 1000] (bias, least, mean)",
+            "confidence_with_lm is 'nan,1.0,1.0', it must be finite numbers separated by commas",
         ),
         (["--confidence-with-lm", "1,1e308,1"], "confidence_with_lm must be 3 numbers in [-1000, 1000] (bias, least, "),
     ],

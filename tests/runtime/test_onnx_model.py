@@ -46,8 +46,6 @@ metadata = st.builds(
     config=st.dictionaries(st.text(max_size=5), json_values, max_size=4),
     training=st.dictionaries(st.text(max_size=5), json_values, max_size=4),
     decoder_onnx=st.binary(max_size=40),
-    low_freq=st.floats(0, 100),
-    snip_edges=st.booleans(),
 )
 PLAIN = ModelMetadata(tokens=("<blk>", "<unk>", "<sos/eos>", "A"), num_layers=2, dim=8, decoder_onnx=b"\0\1")
 

@@ -11,5 +11,4 @@ from asr.runtime.metadata import ModelMetadata
 def toy_metadata(tokens: Sequence[str], phones: Sequence[str] = (), language: str = "") -> _core.ModelMetadata:
     """tokens: spelling of every token id; the first three are special."""
     every = ("<blk>", "<unk>", "<sos/eos>", *tokens[3:])
-    metadata = ModelMetadata(tokens=every, num_layers=1, dim=2, phones=tuple(phones), language=language)
-    return _core.ModelMetadata(metadata.to_properties())
+    return ModelMetadata(tokens=every, num_layers=1, dim=2, phones=tuple(phones), language=language).core
