@@ -76,7 +76,7 @@ class BackgroundRecognizer {
   constructor(worker, { hotwords = [] }, { language, seconds, memory }) {
     this.#worker = worker;
     this.hotwords = hotwords;
-    this.language = language; // ISO 639-1; "" if the model does not state it
+    this.language = language; // a BCP 47 code; "" if the model does not state it
     this.seconds = seconds; // loading time
     this.memory = memory; // in bytes
     worker.onmessage = ({ data: { type, id, ...data } }) => {
@@ -86,10 +86,11 @@ class BackgroundRecognizer {
     };
   }
 
-  // Whether a page that requests `lang`, a BCP 47 tag, can be served; "" stands for any language.
+  // Whether a page that requests `lang`, a BCP 47 tag of any region, can be served; "" stands for any language.
   speaks(lang) {
+    const languageOf = (tag) => new Intl.Locale(tag).language;
     try {
-      return !lang || !this.language || new Intl.Locale(lang).language === this.language;
+      return !lang || !this.language || languageOf(lang) === languageOf(this.language);
     } catch {
       return false;
     }

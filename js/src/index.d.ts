@@ -182,7 +182,7 @@ export class Recognizer {
   ): Promise<Recognizer>;
   /** Problems that make most words wrong, such as a missing language model, and skipped entries of lists. */
   readonly warnings: string[];
-  /** Language of the model, in ISO 639-1; "" if it is unknown. */
+  /** Language of the model, a BCP 47 code such as "en" or "de-CH"; "" if it is unknown. */
   readonly language: string;
   /** A new stream, with the state of one source of audio. */
   stream(): Stream;

@@ -58,3 +58,16 @@ test("phrases become hotwords, and alternatives have a limit", { timeout: 10_000
   const changes = [{ hotwords }, { hotwords, maxAlternatives: 2 }, { hotwords, maxAlternatives: 20 }];
   assert.deepEqual(opens.slice(-3), changes);
 });
+
+test("the region of a language does not matter", async (t) => {
+  const recognizer = await load();
+  t.after(() => (recognizer.language = "en"));
+  for (const [language, accepted, refused] of [
+    ["en", ["", "en", "en-US"], ["de", "de-DE", "not a tag"]],
+    ["de-CH", ["", "de", "de-CH", "de-DE"], ["en", "en-CH"]],
+    ["", ["", "en", "de-CH"], []],
+  ]) {
+    recognizer.language = language;
+    assert.deepEqual([...accepted, ...refused].filter((lang) => recognizer.speaks(lang)), accepted, language);
+  }
+});
