@@ -120,8 +120,8 @@ class Final(Event):
 
     num_taken_back: this many earlier finals that are not yet taken back are taken back ("scratch that").
 
-    endpoint: what ended the utterance: the rule "silence_after_speech", "silence_without_speech" or "max_utterance", or
-        "end_of_audio", also at a gap.
+    endpoint: what ended the utterance: the rule "silence_after_speech" or "max_utterance", or "end_of_audio", also for
+        the final that precedes a gap. An utterance without words ("silence_without_speech") ends without a final.
     alternatives: up to `max_alternatives` other hypotheses, most likely first.
     """
 

@@ -37,7 +37,10 @@ export interface StreamEvent {
   numStable?: number;
   /** For a final: this many earlier finals that are not yet taken back are taken back ("scratch that"). */
   numTakenBack?: number;
-  /** For a final: the rule that ended the utterance. A gap is an end of audio. */
+  /**
+   * For a final: the rule that ended the utterance. A gap is an end of audio. An utterance without words
+   * ("silence_without_speech") ends without a final.
+   */
   endpoint?: "silence_after_speech" | "silence_without_speech" | "max_utterance" | "end_of_audio";
   /** For a final, with the option maxAlternatives: other hypotheses, most likely first. */
   alternatives?: Alternative[];

@@ -247,8 +247,9 @@ typedef struct asr_event {
   const asr_word *words; /* NULL if there are none */
   size_t num_words;
   size_t num_stable;    /* PARTIAL: leading words of which less than 1 % change in a later PARTIAL; else 0 */
-  const char *endpoint; /* FINAL: what ended it, "silence_after_speech", "silence_without_speech", "max_utterance" or
-                           "end_of_audio" (also for a gap); else NULL */
+  const char *endpoint; /* FINAL: what ended it, "silence_after_speech", "max_utterance" or "end_of_audio" (also before
+                           a gap); else NULL. "silence_without_speech" ends an utterance without words, which has
+                           no FINAL */
   const char *raw;           /* the words as recognized, separated by spaces; else "" */
   const asr_word *raw_words; /* NULL if there are none */
   size_t num_raw_words;
