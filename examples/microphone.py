@@ -9,7 +9,7 @@ from asr.streaming import Microphone
 
 def main(model: str | None = None, lm: str = "auto") -> None:
     stream = Recognizer(model, lm=lm, chunk_ms=320).stream()
-    with Microphone() as microphone, contextlib.suppress(KeyboardInterrupt):
+    with Microphone(rescan=True) as microphone, contextlib.suppress(KeyboardInterrupt):
         print("Listening to", microphone.device.name, flush=True)
         while True:
             microphone.read_into(stream)

@@ -3,7 +3,7 @@
 A device that disappears raises no error: its callbacks stop. So missing callbacks are detected, the loss is reported
 and ends the utterance, the device is reopened with back-off, and the time without it counts as a gap.
 
-    with Microphone() as microphone:
+    with Microphone(rescan=True) as microphone:
         while True:
             microphone.read_into(stream)
             for event in stream.events(): ...

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import runpy
 import sys
 import threading
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from support import wait_until
 
@@ -15,6 +18,7 @@ from asr.streaming.audio import microphone as module
 from asr.streaming.audio.microphone import Block, Microphone, MicrophoneError
 
 BLOCK = 320
+EXAMPLE = Path(__file__).parents[2] / "examples" / "microphone.py"
 
 
 class PortAudio:
@@ -130,3 +134,43 @@ def test_failure_to_list_devices_is_a_microphone_error(portaudio: PortAudio) -> 
     portaudio.failing = {"query_devices": 1}
     with pytest.raises(MicrophoneError, match="Unanticipated host error"):
         Microphone()
+
+
+class UntilReopened:
+    """A recognizer, and its stream, that presses Ctrl-C when audio comes from the reopened device."""
+
+    def __init__(self, portaudio: PortAudio) -> None:
+        self.portaudio = portaudio
+        self.errors: list[str] = []
+
+    def __call__(self, *_: object, **__: object) -> UntilReopened:
+        return self
+
+    stream = __call__
+
+    def accept_waveform(self, samples: np.ndarray, sample_rate: int) -> None:
+        self.portaudio.names = ["headset"]  # the default from now on
+        if len(samples) and self.errors:
+            raise KeyboardInterrupt
+
+    def report_error(self, error: str) -> None:
+        self.errors.append(error)
+
+    def gap(self, *_: object) -> None: ...
+
+    def end_utterance(self) -> None: ...
+
+    def finish(self) -> None: ...
+
+    def events(self) -> list[object]:
+        return []
+
+
+def test_the_example_follows_the_default_device(portaudio: PortAudio, monkeypatch: pytest.MonkeyPatch) -> None:
+    recognizer = UntilReopened(portaudio)
+    monkeypatch.setattr("asr.Recognizer", recognizer)
+    runpy.run_path(str(EXAMPLE))["main"]()
+    assert recognizer.errors == [
+        "microphone 'USB' stopped; opening it again",
+        "microphone 'USB' is gone; listening to 'headset' now",
+    ]
