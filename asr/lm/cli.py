@@ -48,7 +48,7 @@ EXAMPLES = """\
 examples:
   asr lm adapt sentences.txt -o mine.lm
   asr lm train books.txt -o books.lm --lexicon cmudict --g2p g2p.model
-  asr lm mix 'bundled*0.7' books.lm*0.3 -o mixed.lm --test held-out.txt
+  asr lm mix 'bundled*0.7' 'books.lm*0.3' -o mixed.lm --test held-out.txt
   asr-stream --lm mine.lm
 """
 

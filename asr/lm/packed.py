@@ -84,7 +84,7 @@ def few_words(num_words: int, name: str) -> str:
         return ""
     return (
         f"{name} knows {num_words} words; all others are recognized as one of these or spelled by sound: below "
-        f"{FEWEST_WORDS} words, mix it with a general model, asr lm mix 'bundled*0.7' {name}*0.3 -o mixed.lm"
+        f"{FEWEST_WORDS} words, mix it with a general model, asr lm mix 'bundled*0.7' '{name}*0.3' -o mixed.lm"
     )
 
 

@@ -29,8 +29,8 @@ export` converts its checkpoint to the .onnx file that apps use.
 EXAMPLES = """\
 examples:
   asr lm utterances books.txt talks.txt -o lines.txt
-  asr neural-lm lines.txt*0.8 sentences.txt*0.2 -o lm.pt
-  asr neural-lm lines.txt*0.8 sentences.txt*0.2 -o lm.pt --resume
+  asr neural-lm 'lines.txt*0.8' 'sentences.txt*0.2' -o lm.pt
+  asr neural-lm 'lines.txt*0.8' 'sentences.txt*0.2' -o lm.pt --resume
   asr neural-lm lines.txt -o lm.pt --layers 8 --rows 512 --minutes 60 # on a GPU
   asr neural-lm domain.txt -o lm.pt --init bundled --lr 0.001 --steps 500
   asr export lm.pt -o lm.onnx --int8

@@ -130,7 +130,7 @@ def test_a_model_of_few_words_is_warned_about(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "few.txt").write_text("ONE TWO\n")
     assert main(["lm", "train", str(tmp_path / "few.txt"), "-o", str(tmp_path / "few.lm")]) == 0
     error = capsys.readouterr().err
-    assert "few.lm knows 2 words" in error and f"asr lm mix 'bundled*0.7' {tmp_path}/few.lm*0.3 -o mixed.lm" in error
+    assert "few.lm knows 2 words" in error and f"asr lm mix 'bundled*0.7' '{tmp_path}/few.lm*0.3' -o mixed.lm" in error
     assert few_words(19_999, "a.lm") and not few_words(20_000, "a.lm")
 
 

@@ -33,7 +33,7 @@ EXAMPLES = """\
 examples:
   asr train-gpu train.tsv --minutes 10 -o new.safetensors --noise sounds \\
     --valid dev.tsv
-  asr train-gpu train.tsv more.tsv*0.7 --minutes 60 -o new.safetensors \\
+  asr train-gpu train.tsv 'more.tsv*0.7' --minutes 60 -o new.safetensors \\
     --lexicon lexicon.txt
 """
 NUM_NAMED = 3
