@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _List = str | Path | Sequence[str] | None
 MIN_GENERAL_WORDS = 100_000
-"""Vocabulary from which a language model counts as one of general text. The bundled one has 225,000 words."""
+"""Vocabulary from which a language model counts as one of general text. The bundled one has 272,000 words."""
 
 
 class Recognizer:

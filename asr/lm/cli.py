@@ -89,7 +89,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DICT",
         help="a dictionary with your pronunciations of words, one per line: WORD  P H O N E S",
     )
-    packed = commands.add_parser("pack", help="pack an ARPA file of another tool")
+    packed = commands.add_parser("pack", help="pack an ARPA file from another tool")
     packed.add_argument("arpa", type=Path, metavar="ARPA", help="plain or .gz")
     mixed = commands.add_parser("mix", help="mix language models, e.g. the bundled one and one of your own text")
     mixed.add_argument(

@@ -100,7 +100,10 @@ def device_of(option: str | None) -> int | str | None:
 
 
 class Microphone:
-    """An open microphone. One thread reads it; capture does not wait for that thread."""
+    """An open microphone. One thread reads it; capture does not wait for that thread.
+
+    device: the `InputDevice` in use; it changes if another one is found after a loss.
+    """
 
     KIND = "microphone"
     SILENCE_LIMIT_S: float = max(0.5, 10 * BLOCK_S)

@@ -41,8 +41,8 @@ def add_recognition_options(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--hotwords",
         metavar="FILE",
-        help="words and phrases to expect, one per line, in their written form; optional: = and words that sound like "
-        "it, and a colon and the boost of this line",
+        help="expected words and phrases, one per line, as they should be written; after =, words that sound like it; "
+        "after a colon, the boost of this line",
     )
     how.add_argument(
         "--phrases",

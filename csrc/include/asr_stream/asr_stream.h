@@ -96,7 +96,7 @@ typedef enum asr_status {
   ASR_OUT_OF_MEMORY = 5,
   ASR_BUSY = 6,                /* another thread is using the stream */
   ASR_FINISHED = 7,            /* audio after asr_stream_finish */
-  ASR_FAILED = 8,              /* the network failed; every later call fails, too. Earlier events can still be
+  ASR_FAILED = 8,              /* the network failed, and every later call fails. Earlier events can still be
                                   taken */
   ASR_NOT_INITIALIZED = 9      /* an options struct without _init, or from a newer header */
 } asr_status;
@@ -122,10 +122,10 @@ typedef struct asr_model_options {
   size_t struct_size;           /* sizeof(asr_model_options) */
   const char *onnxruntime_path; /* file of the ONNX Runtime library; NULL: see above */
   const char *lm_path;          /* language model, a file of `asr lm`; NULL: none; then a model with phones, such as the
-                                   bundled one, makes about five times as many errors, and the log warns */
+                                   bundled one, makes about seven times as many errors, and the log warns */
   const void *lm_data;          /* or that file's bytes; needed during the call only */
   size_t lm_size;
-  int32_t num_threads;          /* CPU threads inside one operator, [0, 1024], 0: all cores; 1 */
+  int32_t num_threads;          /* CPU threads inside one operator, [0, 1024], 0: all cores; default 1 */
   int32_t reserved;             /* 0 */
   asr_log_callback log;         /* NULL: none. It must outlive the model and its streams. */
   void *log_user_data;
