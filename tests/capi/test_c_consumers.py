@@ -86,7 +86,9 @@ def test_commands_of_the_archives_readme_caption_the_sample(
 ) -> None:
     folder = shutil.copytree(prefix, tmp_path / "archive")
     blocks = re.findall(r"```sh\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)
-    lines = [line for block in blocks for line in block.splitlines() if not re.match("pip |arecord ", line)]
+    lines = [
+        line for block in blocks for line in block.splitlines() if not re.match("python3 -m venv |pip |arecord ", line)
+    ]
     printed = run("bash", "-euc", "\n".join(lines), cwd=folder, env=environment)
     assert len(blocks) == 2 and printed == captions
 
