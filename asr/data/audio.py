@@ -76,13 +76,17 @@ def read_audio(path: str | Path, max_duration_s: float = 3600.0) -> Audio:
 def find_sounds(folder: str | Path, what: str) -> tuple[str, ...]:
     """Absolute paths of all audio files under `folder`, sorted; `what` names them in errors.
 
-    Raises ValueError if there is none, or if the header of a file cannot be read.
+    Raises ValueError if there is none, or if a folder or the header of a file cannot be read.
     """
     import soundfile
 
+    def refuse(error: OSError) -> None:
+        raise ValueError(f"{what} folder {error.filename} cannot be read: {error.strerror}") from error
+
     if not Path(folder).is_dir():
         raise ValueError(f"{what} folder {folder} does not exist or is not a folder")
-    paths = sorted(p.absolute() for p in Path(folder).rglob("*") if p.suffix.lower() in AUDIO_SUFFIXES and p.is_file())
+    found = (Path(place, name) for place, _, names in os.walk(folder, onerror=refuse) for name in names)
+    paths = sorted(p.absolute() for p in found if p.suffix.lower() in AUDIO_SUFFIXES and p.is_file())
     if not paths:
         raise ValueError(f"{what} folder {folder} holds no audio; expected {', '.join(sorted(AUDIO_SUFFIXES))}")
     for path in paths:

@@ -1,5 +1,6 @@
 """Noisy copies: the documented noise, no clipping, speech at the same position, reproducible."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -262,3 +263,18 @@ def test_what_cannot_be_used_is_named(sounds, tmp_path, capsys):
 def test_noise_has_the_suffixes_of_libsndfile(tmp_path):
     paths = [write_audio(tmp_path / f"a.{suffix}", hum(0.5)) for suffix in ("au", "caf", "rf64", "w64")]
     assert find_sounds(tmp_path, "noise") == tuple(map(str, paths))
+
+
+def test_a_closed_folder_of_noise_is_an_error(tmp_path, monkeypatch):
+    write_audio(tmp_path / "a.wav", hum(0.5))
+    (tmp_path / "closed").mkdir()
+    scandir = os.scandir
+
+    def denied(path):
+        if str(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", denied)
+    with pytest.raises(ValueError, match=r"noise folder .*/closed cannot be read: Permission denied"):
+        find_sounds(tmp_path, "noise")
