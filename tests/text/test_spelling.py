@@ -14,7 +14,16 @@ from asr._core import OPTIONS, TextFormatter, text_options
 from asr.runtime.onnx_model import OnnxModel
 from asr.streaming import Final
 
-PAIRS = re.findall(r"([a-z]['a-z]*)=([a-z']+)", (ROOT / "csrc/text/en/national_spelling.cc").read_text())
+SOURCE = (ROOT / "csrc/text/en/national_spelling.cc").read_text()
+
+
+def pair(entry: str) -> tuple[str, str]:
+    """The British and the American spelling of a table entry, such as colo(u)r, organi_e or theatre=theater."""
+    british, american = entry.split("=")[0], entry.split("=")[-1]
+    return re.sub("[()]", "", british).replace("_", "s"), re.sub(r"\(.*?\)", "", american).replace("_", "z")
+
+
+PAIRS = [pair(entry) for line in re.findall(r'^ {4}"(.*)"', SOURCE, re.M) for entry in line.split()]
 
 
 def respelled(text: str, spelling: str, **options: object) -> str:
