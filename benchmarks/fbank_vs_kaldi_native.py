@@ -29,7 +29,7 @@ def speech_like(num_seconds: float) -> np.ndarray:
 
 
 def run_ours(samples: np.ndarray, fetch: bool) -> np.ndarray | None:
-    fbank = Fbank(sample_rate=SAMPLE_RATE, num_bins=NUM_BINS)
+    fbank = Fbank()
     chunks = []
     num_fetched = 0
     for start in range(0, samples.size, PUSH):

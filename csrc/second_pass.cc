@@ -20,15 +20,14 @@ constexpr double kWarpBoundary = 4800.0;  // Hz; formants are below it, and abov
 
 // For each bin, the position between two bins that its features are taken from: integer part and fraction.
 std::array<double, kNumBins> warped_bins(double warp) {
-  const FbankOptions fbank;
-  const double low = mel_of(fbank.low_freq), step = (mel_of(fbank.high_freq) - low) / (kNumBins + 1);
+  const double low = mel_of(kLowFreq), step = (mel_of(kHighFreq) - low) / (kNumBins + 1);
   std::array<double, kNumBins> bins;
   for (std::int64_t bin = 0; bin < kNumBins; ++bin) {
     const double center = 700.0 * std::expm1((low + static_cast<double>(bin + 1) * step) / 1127.0);
     const double boundary = kWarpBoundary * std::min(warp, 1.0), target = boundary / warp;
     const double source = center < target ? center * warp
-                                          : boundary + (center - target) * (fbank.high_freq - boundary) /
-                                                           (fbank.high_freq - target);
+                                          : boundary + (center - target) * (kHighFreq - boundary) /
+                                                           (kHighFreq - target);
     bins[static_cast<std::size_t>(bin)] = std::clamp((mel_of(source) - low) / step - 1.0, 0.0, kNumBins - 1.0);
   }
   return bins;

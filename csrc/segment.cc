@@ -31,7 +31,6 @@ Segment::Segment(std::shared_ptr<const SegmentOptions> options, double start_s)
     : options_(checked(std::move(options))),
       endpoints_(options_),
       start_s_(start_s),
-      fbank_(FbankOptions{}),
       searcher_(options_, !options_->options.second_pass) {
   begin_utterance();
 }

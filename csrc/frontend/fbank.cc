@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <stdexcept>
 #include <string>
 
@@ -14,30 +13,8 @@ namespace {
 
 constexpr double kPi = 3.14159265358979323846;
 constexpr double kPreemphasis = 0.97;
+constexpr int kFftSize = 512;
 constexpr std::size_t kBlock = 4096;  // samples processed at a time, so that a long push needs no long copy
-
-const FbankOptions& checked(const FbankOptions& options) {
-  const auto fail = [](const std::string& what) { throw std::invalid_argument(what); };
-  if (options.sample_rate < 2000 || options.sample_rate > 192000) {
-    fail("sample_rate must be between 2000 and 192000 Hz, got " + std::to_string(options.sample_rate));
-  }
-  if (options.num_bins < 4 || options.num_bins > 512) {
-    fail("num_bins must be between 4 and 512, got " + std::to_string(options.num_bins));
-  }
-  const double nyquist = 0.5 * options.sample_rate;
-  if (!(options.low_freq >= 0.0 && options.low_freq < options.high_freq && options.high_freq <= nyquist)) {
-    fail("need 0 <= low_freq < high_freq <= sample_rate / 2 = " + std::to_string(nyquist) + " Hz, got low_freq " +
-         std::to_string(options.low_freq) + " and high_freq " + std::to_string(options.high_freq) +
-         "; set high_freq for this sample_rate, or resample the audio");
-  }
-  return options;
-}
-
-int fft_size_for(int window_size) {
-  int size = 16;
-  while (size < window_size) size *= 2;
-  return size;
-}
 
 // Sums in 16 fixed lanes, so that the compiler can vectorize it and the order of additions is the same everywhere.
 ASR_STREAM_MULTIVERSION
@@ -86,22 +63,18 @@ int to_floats(const std::int16_t* samples, std::size_t count, float* out) {
   return 0;
 }
 
-Fbank::Fbank(const FbankOptions& options, std::int64_t num_silent)
-    : options_(checked(options)),
-      window_size_(options.sample_rate * 25 / 1000),
-      shift_(options.sample_rate * 10 / 1000),
-      pad_(window_size_ / 2 - shift_ / 2),
-      fft_(fft_size_for(window_size_)),
-      mel_filters_(options.num_bins, options.low_freq, options.high_freq, options.sample_rate, fft_.size()),
-      frame_(static_cast<std::size_t>(fft_.size())),
-      power_(static_cast<std::size_t>(fft_.size() / 2 + 1 + MelFilters::kPadding)) {
-  for (int i = 0; i < window_size_; ++i) {
-    const double hann = 0.5 - 0.5 * std::cos(2.0 * kPi * i / (window_size_ - 1));
+Fbank::Fbank(std::int64_t num_silent)
+    : fft_(kFftSize),
+      mel_filters_(kNumBins, kLowFreq, kHighFreq, kSampleRate, kFftSize),
+      frame_(kFftSize),
+      power_(kFftSize / 2 + 1 + MelFilters::kPadding) {
+  for (int i = 0; i < kWindowSize; ++i) {
+    const double hann = 0.5 - 0.5 * std::cos(2.0 * kPi * i / (kWindowSize - 1));
     window_.push_back(std::pow(hann, 0.85));  // Kaldi's povey window
   }
-  if (num_silent >= window_size_) {
+  if (num_silent >= kWindowSize) {
     num_samples_ = num_silent;
-    num_frames_ = first_frame_ = features_begin_ = (num_silent + pad_ - window_size_) / shift_ + 1;
+    num_frames_ = first_frame_ = features_begin_ = (num_silent + kPad - kWindowSize) / kFrameShift + 1;
     samples_begin_ = frame_start(num_frames_);
     samples_.resize(static_cast<std::size_t>(num_samples_ - samples_begin_));
   }
@@ -126,7 +99,7 @@ template void Fbank::accept_waveform(const float* samples, std::size_t count);
 template void Fbank::accept_waveform(const std::int16_t* samples, std::size_t count);
 
 void Fbank::compute_ready_frames() {
-  while (frame_start(num_frames_) + window_size_ <= num_samples_) {
+  while (frame_start(num_frames_) + kWindowSize <= num_samples_) {
     const std::int64_t start = frame_start(num_frames_);
     if (start >= 0) {
       compute_frame(samples_.data() + (start - samples_begin_));
@@ -146,7 +119,7 @@ void Fbank::compute_ready_frames() {
 void Fbank::input_finished() {
   if (finished_) return;
   finished_ = true;
-  const std::int64_t total_frames = (num_samples_ + shift_ / 2) / shift_;
+  const std::int64_t total_frames = (num_samples_ + kFrameShift / 2) / kFrameShift;
   while (num_frames_ < total_frames) compute_edge_frame();
   samples_ = {};
 }
@@ -155,7 +128,7 @@ void Fbank::input_finished() {
 void Fbank::compute_edge_frame() {
   std::vector<float> edge;
   const std::int64_t start = frame_start(num_frames_);
-  for (std::int64_t i = start; i < start + window_size_; ++i) {
+  for (std::int64_t i = start; i < start + kWindowSize; ++i) {
     std::int64_t at = i;
     while (at < 0 || at >= num_samples_) at = at < 0 ? -1 - at : 2 * num_samples_ - 1 - at;
     edge.push_back(samples_[static_cast<std::size_t>(at - samples_begin_)]);
@@ -164,11 +137,11 @@ void Fbank::compute_edge_frame() {
 }
 
 void Fbank::compute_frame(const float* samples) {
-  const double mean = sum(samples, window_size_) / window_size_;
-  remove_mean_and_window(samples, mean, window_.data(), window_size_, frame_.data());
+  const double mean = sum(samples, kWindowSize) / kWindowSize;
+  remove_mean_and_window(samples, mean, window_.data(), kWindowSize, frame_.data());
   fft_.power_spectrum(frame_.data(), power_.data());
   const std::size_t held = features_.size();
-  features_.resize(held + static_cast<std::size_t>(options_.num_bins));
+  features_.resize(held + static_cast<std::size_t>(kNumBins));
   mel_filters_.log_mel(power_.data(), features_.data() + held);
   ++num_frames_;
 }
@@ -184,11 +157,7 @@ void Fbank::check_range(std::int64_t start, std::int64_t count) const {
 
 void Fbank::get_frames(std::int64_t start, std::int64_t count, float* out) const {
   check_range(start, count);
-  const auto bins = static_cast<std::size_t>(options_.num_bins);
-  if (count > 0) {
-    std::memcpy(out, features_.data() + static_cast<std::size_t>(start - features_begin_) * bins,
-                static_cast<std::size_t>(count) * bins * sizeof(float));
-  }
+  std::copy_n(features_.begin() + (start - features_begin_) * kNumBins, count * kNumBins, out);
 }
 
 void Fbank::discard_frames(std::int64_t before) {
@@ -199,8 +168,7 @@ void Fbank::discard_frames(std::int64_t before) {
   first_frame_ = std::max(first_frame_, before);
   // Moving the rest takes time, so it happens only when at least half of the memory is unused.
   if (first_frame_ - features_begin_ >= num_frames_ - first_frame_) {
-    features_.erase(features_.begin(),
-                    features_.begin() + (first_frame_ - features_begin_) * static_cast<std::ptrdiff_t>(num_bins()));
+    features_.erase(features_.begin(), features_.begin() + (first_frame_ - features_begin_) * kNumBins);
     features_begin_ = first_frame_;
     if (features_.capacity() > 4 * features_.size() + (std::size_t{1} << 16)) features_.shrink_to_fit();
   }

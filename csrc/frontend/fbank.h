@@ -14,17 +14,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "contract.h"
 #include "frontend/mel_filters.h"
 #include "frontend/real_fft.h"
 
 namespace asr_stream {
 
-struct FbankOptions {
-  int sample_rate = 16000;    // Hz
-  int num_bins = 80;
-  double low_freq = 20.0;     // Hz
-  double high_freq = 7600.0;  // Hz, at most half the sample rate
-};
+inline constexpr double kLowFreq = 20.0, kHighFreq = 7600.0;  // Hz, of the filters; their number is kNumBins
 
 // Converts samples to floats; int16 is scaled by 1/32768. Values that are not finite or exceed Fbank::kMaxMagnitude
 // become 0. Returns the number of such values.
@@ -39,7 +35,7 @@ class Fbank {
 
   // `num_silent`: starts as if after this many samples of digital silence, whose frames are not kept. Only for tests of
   // positions that would take days to reach.
-  explicit Fbank(const FbankOptions& options, std::int64_t num_silent = 0);
+  explicit Fbank(std::int64_t num_silent = 0);
 
   // Any number of samples, including 0; see `to_floats`. Throws after input_finished.
   template <typename Sample>  // float or std::int16_t
@@ -52,15 +48,13 @@ class Fbank {
   std::int64_t num_frames_ready() const noexcept { return num_frames_; }
   std::int64_t first_frame() const noexcept { return first_frame_; }
 
-  // Copies `count` frames of num_bins floats to `out`. Throws outside of the valid frames.
+  // Copies `count` frames of kNumBins floats to `out`. Throws outside of the valid frames.
   void get_frames(std::int64_t start, std::int64_t count, float* out) const;
   void check_range(std::int64_t start, std::int64_t count) const;
 
   // Frees the frames before `before`. Throws if `before` is beyond num_frames_ready or negative.
   void discard_frames(std::int64_t before);
 
-  int num_bins() const noexcept { return options_.num_bins; }
-  int sample_rate() const noexcept { return options_.sample_rate; }
   std::int64_t num_samples() const noexcept { return num_samples_; }
   std::int64_t num_nonfinite_samples() const noexcept { return num_nonfinite_; }
 
@@ -68,14 +62,13 @@ class Fbank {
   void compute_ready_frames();
   void compute_edge_frame();
   void compute_frame(const float* samples);
-  std::int64_t frame_start(std::int64_t frame) const noexcept { return frame * shift_ - pad_; }
+  static std::int64_t frame_start(std::int64_t frame) noexcept { return frame * kFrameShift - kPad; }
 
-  FbankOptions options_;
-  int window_size_, shift_, pad_;  // samples
+  static constexpr int kWindowSize = 400, kPad = 120;  // samples
   RealFft fft_;
   MelFilters mel_filters_;
   std::vector<double> window_;
-  std::vector<double> frame_;  // fft size; zero after window_size_
+  std::vector<double> frame_;  // zero after kWindowSize
   std::vector<float> power_;
 
   std::vector<float> samples_;      // [samples_begin_, num_samples_) of the stream

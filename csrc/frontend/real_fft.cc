@@ -1,8 +1,6 @@
 #include "frontend/real_fft.h"
 
 #include <cmath>
-#include <stdexcept>
-#include <string>
 #include <utility>
 
 #include "frontend/simd.h"
@@ -82,18 +80,6 @@ void radix4(int length, int stride, const double* tw, const double* xr, const do
   }
 }
 
-// The last pass when log2 of the length is odd: sub-transforms of length 2 need no twiddle.
-ASR_STREAM_MULTIVERSION
-void radix2_last(int stride, const double* ASR_STREAM_RESTRICT xr, const double* ASR_STREAM_RESTRICT xi,
-                 double* ASR_STREAM_RESTRICT yr, double* ASR_STREAM_RESTRICT yi) {
-  for (int q = 0; q < stride; ++q) {
-    yr[q] = xr[q] + xr[q + stride];
-    yi[q] = xi[q] + xi[q + stride];
-    yr[q + stride] = xr[q] - xr[q + stride];
-    yi[q + stride] = xi[q] - xi[q + stride];
-  }
-}
-
 ASR_STREAM_MULTIVERSION
 void deinterleave(int half, const double* ASR_STREAM_RESTRICT frame, double* ASR_STREAM_RESTRICT re,
                   double* ASR_STREAM_RESTRICT im) {
@@ -129,16 +115,9 @@ void split_power(int half, const double* ASR_STREAM_RESTRICT wr, const double* A
 }  // namespace
 
 RealFft::RealFft(int size) : size_(size) {
-  if (size < 16 || (size & (size - 1)) != 0) {
-    throw std::invalid_argument("FFT size must be a power of two, at least 16, got " + std::to_string(size));
-  }
   const int half = size / 2;
   int stride = 1;
   for (int length = half; length > 1;) {
-    if (length == 2) {
-      passes_.push_back({2, stride, {}});
-      break;
-    }
     const int m = length / 4;
     std::vector<double> twiddles(6 * static_cast<std::size_t>(m));
     for (int k = 1; k <= 3; ++k) {
@@ -165,9 +144,7 @@ void RealFft::power_spectrum(const double* frame, float* power) {
   double *xr = work_[0].data(), *xi = work_[1].data(), *yr = work_[2].data(), *yi = work_[3].data();
   deinterleave(half, frame, xr, xi);
   for (const Pass& pass : passes_) {
-    if (pass.length == 2) {
-      radix2_last(pass.stride, xr, xi, yr, yi);
-    } else if (pass.stride == 1) {
+    if (pass.stride == 1) {
       radix4_first(pass.length, pass.twiddles.data(), xr, xi, yr, yi);
     } else {
       radix4(pass.length, pass.stride, pass.twiddles.data(), xr, xi, yr, yi);

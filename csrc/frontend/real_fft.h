@@ -11,10 +11,8 @@ namespace asr_stream {
 
 class RealFft {
  public:
-  // `size`: a power of two, at least 16; otherwise throws std::invalid_argument.
+  // `size`: 2 * 4^n with n >= 1, such as 512, so that all passes have radix 4.
   explicit RealFft(int size);
-
-  int size() const noexcept { return size_; }
 
   // power[k] = |X[k]|^2 for k in [0, size/2], X the discrete Fourier transform of frame[0..size).
   void power_spectrum(const double* frame, float* power);
@@ -23,7 +21,7 @@ class RealFft {
   struct Pass {
     int length;  // of the sub-transforms of this pass
     int stride;  // number of interleaved sub-transforms
-    std::vector<double> twiddles;  // radix 4: [3][re, im][length/4]
+    std::vector<double> twiddles;  // [3][re, im][length/4]
   };
 
   int size_;

@@ -91,11 +91,7 @@ using ExclusiveFbank = Exclusive<Fbank>;
 
 void bind_fbank(py::module_& m) {
   py::class_<ExclusiveFbank>(m, "Fbank")
-      .def(py::init([](int sample_rate, int num_bins, double low_freq, double high_freq) {
-             return std::make_unique<ExclusiveFbank>("Fbank",
-                                                     FbankOptions{sample_rate, num_bins, low_freq, high_freq});
-           }),
-           py::kw_only(), "sample_rate"_a = 16000, "num_bins"_a = 80, "low_freq"_a = 20.0, "high_freq"_a = 7600.0)
+      .def(py::init([] { return std::make_unique<ExclusiveFbank>("Fbank"); }))
       .def(
           "accept_waveform",
           [](ExclusiveFbank& self, const py::object& samples) {
@@ -108,19 +104,14 @@ void bind_fbank(py::module_& m) {
       .def(
           "get_frames",
           [](ExclusiveFbank& self, std::int64_t start, std::int64_t count) {
-            const int num_bins = self([&](Fbank& fbank) {
-              fbank.check_range(start, count);  // before the memory is allocated
-              return fbank.num_bins();
-            });
-            py::array_t<float> frames({static_cast<py::ssize_t>(count), static_cast<py::ssize_t>(num_bins)});
+            self([&](Fbank& fbank) { fbank.check_range(start, count); });  // before the memory is allocated
+            py::array_t<float> frames({static_cast<py::ssize_t>(count), static_cast<py::ssize_t>(kNumBins)});
             float* out = frames.mutable_data();
             self([&](Fbank& fbank) { fbank.get_frames(start, count, out); });
             return frames;
           },
           "start"_a, "count"_a)
       .def("discard_frames", exclusive(&Fbank::discard_frames), "before"_a)
-      .def_property_readonly("num_bins", exclusive(&Fbank::num_bins))
-      .def_property_readonly("sample_rate", exclusive(&Fbank::sample_rate))
       .def_property_readonly("num_samples", exclusive(&Fbank::num_samples))
       .def_property_readonly("num_frames_ready", exclusive(&Fbank::num_frames_ready))
       .def_property_readonly("first_frame", exclusive(&Fbank::first_frame));

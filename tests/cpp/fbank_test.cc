@@ -24,19 +24,19 @@ std::vector<float> noise(std::size_t count, float amplitude = 0.1f) {
 
 std::vector<float> all_frames(Fbank& fbank) {
   fbank.input_finished();
-  std::vector<float> frames(static_cast<std::size_t>(fbank.num_frames_ready() * fbank.num_bins()));
+  std::vector<float> frames(static_cast<std::size_t>(fbank.num_frames_ready() * kNumBins));
   fbank.get_frames(0, fbank.num_frames_ready(), frames.data());
   return frames;
 }
 
 std::vector<float> whole(const std::vector<float>& samples) {
-  Fbank fbank{FbankOptions{}};
+  Fbank fbank;
   fbank.accept_waveform(samples.data(), samples.size());
   return all_frames(fbank);
 }
 
 TEST(RealFft, PowerEqualsTheDefinition) {
-  for (const int size : {16, 32, 64, 128, 256, 512, 1024}) {
+  for (const int size : {32, 128, 512, 2048}) {
     const std::vector<float> values = noise(static_cast<std::size_t>(size), 1.0f);
     const std::vector<double> frame(values.begin(), values.end());
     std::vector<float> power(static_cast<std::size_t>(size / 2 + 1));
@@ -51,8 +51,6 @@ TEST(RealFft, PowerEqualsTheDefinition) {
       EXPECT_NEAR(power[static_cast<std::size_t>(k)], std::norm(sum), 1e-6 * size) << "size " << size << " bin " << k;
     }
   }
-  EXPECT_THROW(RealFft(12), std::invalid_argument);
-  EXPECT_THROW(RealFft(8), std::invalid_argument);
 }
 
 TEST(Fbank, AnySplitGivesTheSameBits) {
@@ -60,7 +58,7 @@ TEST(Fbank, AnySplitGivesTheSameBits) {
   const std::vector<float> expected = whole(samples);
   std::minstd_rand random(3);
   for (int split = 0; split < 200; ++split) {
-    Fbank fbank{FbankOptions{}};
+    Fbank fbank;
     const std::size_t longest = split == 0 ? 1 : std::size_t{1} << (1 + split % 14);
     for (std::size_t at = 0; at < samples.size();) {
       const std::size_t count = split == 0 ? 1 : std::min(random() % longest, samples.size() - at);
@@ -80,28 +78,6 @@ TEST(Fbank, ShortInputs) {
   }
 }
 
-TEST(Fbank, OtherRates) {
-  for (const int rate : {2000, 8000, 11025, 22050, 44100, 48000, 192000}) {
-    const FbankOptions options{rate, 40, 20.0, 0.45 * rate};
-    for (const std::size_t count : {1, 19, 100, 1000, 12345}) {
-      const std::vector<float> samples = noise(count);
-      Fbank once{options}, often{options};
-      once.accept_waveform(samples.data(), count);
-      for (std::size_t i = 0; i < count; ++i) often.accept_waveform(samples.data() + i, 1);
-      EXPECT_EQ(all_frames(once), all_frames(often));
-      const auto shift = static_cast<std::size_t>(rate / 100);
-      EXPECT_EQ(static_cast<std::size_t>(once.num_frames_ready()), (count + shift / 2) / shift);
-    }
-  }
-}
-
-TEST(Fbank, RatesOutOfRangeAreRefused) {
-  for (const int rate : {1999, 192001}) {
-    const FbankOptions options{rate, 40, 20.0, 900.0};
-    EXPECT_THROW(Fbank{options}, std::invalid_argument) << rate;
-  }
-}
-
 TEST(Fbank, HostileSamplesBecomeSilence) {
   const float values[] = {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
                           -std::numeric_limits<float>::infinity(), std::numeric_limits<float>::max()};
@@ -110,7 +86,7 @@ TEST(Fbank, HostileSamplesBecomeSilence) {
     bad[1000 + i] = values[i];
     clean[1000 + i] = 0.0f;
   }
-  Fbank fbank{FbankOptions{}};
+  Fbank fbank;
   fbank.accept_waveform(bad.data(), bad.size());
   EXPECT_EQ(all_frames(fbank), whole(clean));
   EXPECT_EQ(fbank.num_nonfinite_samples(), 4);
@@ -120,7 +96,7 @@ TEST(Fbank, HostileSamplesBecomeSilence) {
 TEST(Fbank, DiscardKeepsTheRest) {
   const std::vector<float> samples = noise(160000);
   const std::vector<float> expected = whole(samples);
-  Fbank fbank{FbankOptions{}};
+  Fbank fbank;
   std::vector<float> frame(80);
   std::int64_t next = 0;
   for (std::size_t at = 0; at < samples.size(); at += 1600) {
@@ -145,7 +121,7 @@ TEST(Fbank, DiscardKeepsTheRest) {
 // They stay in memory until more than half of it is unused.
 TEST(Fbank, DiscardedFramesAreGoneAtOnce) {
   const std::vector<float> samples = noise(16000);
-  Fbank fbank{FbankOptions{}};
+  Fbank fbank;
   fbank.accept_waveform(samples.data(), samples.size());
   fbank.discard_frames(2);
   std::vector<float> frame(80);
@@ -157,7 +133,7 @@ TEST(Fbank, DiscardedFramesAreGoneAtOnce) {
 TEST(Fbank, PositionsGoPast32Bits) {
   const std::vector<float> samples = noise(4000);
   const auto features_after = [&](std::int64_t num_silent) {
-    Fbank fbank(FbankOptions{}, num_silent);
+    Fbank fbank(num_silent);
     for (std::size_t i = 0; i < samples.size(); i += 100) fbank.accept_waveform(samples.data() + i, 100);
     fbank.discard_frames(fbank.first_frame() + 2);
     fbank.input_finished();
@@ -167,10 +143,10 @@ TEST(Fbank, PositionsGoPast32Bits) {
     fbank.get_frames(fbank.num_frames_ready() - 20, 20, features.data());
     return features;
   };
-  Fbank silent(FbankOptions{});  // audio that is treated as silence has the features of silence
+  Fbank silent;  // audio that is treated as silence has the features of silence
   const std::vector<float> zeros(1600, 0.0f);
   silent.accept_waveform(zeros.data(), zeros.size());
-  EXPECT_EQ(silent.num_frames_ready(), Fbank(FbankOptions{}, 1600).num_frames_ready());
+  EXPECT_EQ(silent.num_frames_ready(), Fbank(1600).num_frames_ready());
   silent.accept_waveform(samples.data(), samples.size());
   silent.input_finished();
   std::vector<float> expected(20 * 80);

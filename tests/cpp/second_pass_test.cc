@@ -20,7 +20,7 @@ Fbank tone() {
   for (std::size_t i = 0; i < samples.size(); ++i) {
     samples[i] = std::sin(1.5707963f * static_cast<float>(i % 4) + 0.5f);
   }
-  Fbank fbank{FbankOptions{}};
+  Fbank fbank;
   fbank.accept_waveform(samples.data(), samples.size());
   return fbank;
 }
