@@ -7,15 +7,8 @@ set(type STATIC)
 if(ASR_STREAM_SHARED)
   set(type SHARED)
 endif()
-add_library(asr_stream ${type}
-  csrc/api/c_api.cc
-  csrc/api/layout.cc
-  csrc/api/model.cc
-  csrc/api/model_stream.cc
-  csrc/api/neural_lm_model.cc
-  csrc/api/onnxruntime.cc
-  csrc/api/punctuation_model.cc
-  $<TARGET_OBJECTS:asr_stream_core>)
+file(GLOB api CONFIGURE_DEPENDS csrc/api/*.cc)
+add_library(asr_stream ${type} ${api} $<TARGET_OBJECTS:asr_stream_core>)
 add_library(asr_stream::asr_stream ALIAS asr_stream)
 target_include_directories(asr_stream
   PUBLIC $<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/csrc/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>
