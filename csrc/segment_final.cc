@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "search/posteriors.h"
+#include "search/words.h"
 
 namespace asr_stream {
 

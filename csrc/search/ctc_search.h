@@ -28,7 +28,7 @@ struct Hypothesis {
   std::vector<float> confidences;
   // In a search over phones, the id of every word for `LmFusion::text`; kNoWord for an incomplete last word.
   std::vector<std::int32_t> words;
-  // If several sentences are compared (search/posteriors.h): the probability of this one, and of each of its words.
+  // If several sentences are compared (set_posteriors): the probability of this one, and of each of its words.
   float posterior = 1.0f;
   std::vector<float> word_posteriors;
 };

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -46,6 +47,24 @@ class G2p {
   std::vector<std::string> phones_;
   std::unordered_map<std::string_view, std::vector<Pair>> pairs_;  // by their letters
   std::size_t max_letters_ = 0;                                    // longest pair
+};
+
+// Pronounces words: known words with a language model's pronunciations, others with its G2P model. Not thread-safe.
+// Must not outlive the language model.
+class Pronouncer {
+ public:
+  explicit Pronouncer(const NgramLm& lm) : lm_(lm) {}
+
+  // Pronunciations, the most likely first, with one byte per phone. `what`, such as "hotword", is for error messages.
+  // Throws std::invalid_argument for a word without pronunciation.
+  std::vector<std::string> pronounce(const std::string& word, const char* what);
+
+ private:
+  void open_g2p();
+
+  const NgramLm& lm_;
+  std::unique_ptr<const G2p> g2p_;
+  std::string phone_bytes_;  // byte of each phone of g2p_
 };
 
 }  // namespace asr_stream

@@ -23,10 +23,32 @@ namespace asr_stream {
 
 class Pronouncer;
 
+// A line of a list of hotwords as users write it:
+//
+//     McDowell
+//     Abbey Road : 2              nats for each letter, after a colon or a tab
+//     Nguyen = win, new yen       what it sounds like
+//     GPT-4 = g p t four
+struct HotwordLine {
+  std::string_view line;
+  std::string written;  // as the user wrote it
+  std::vector<std::string> aliases;
+  float boost;  // from the line, or the default
+
+  // Whether the spelling is fixed because it has a capital letter, a digit or a punctuation character. The case of
+  // other hotwords depends on the sentence.
+  bool has_own_spelling() const;
+};
+
+inline constexpr std::size_t kMaxAliases = 16;  // per hotword
+
+// Throws std::invalid_argument with the line in the message.
+std::vector<HotwordLine> read_hotwords(std::string_view list, float boost);
+
 // Immutable and thread-safe.
 class Hotwords {
  public:
-  // tokens: UTF-8 spelling of every token, as for `token_texts`. list: see hotword_list.h; of duplicates, the one with
+  // tokens: UTF-8 spelling of every token, as for `token_texts`. list: see HotwordLine; of duplicates, the one with
   // the higher boost counts. lm: for a search over phones, the language model that pronounces the words; otherwise
   // null.
   //

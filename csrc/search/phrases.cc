@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "search/pronouncer.h"
+#include "search/g2p.h"
 #include "search/spelling.h"
 
 namespace asr_stream {

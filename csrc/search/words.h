@@ -1,6 +1,7 @@
 // Converts tokens to words with times and confidences, and chooses between hypotheses.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,6 +53,11 @@ std::size_t num_alike(const std::vector<Word>& a, const std::vector<Word>& b);
 
 // Joins the words with spaces, or with their line breaks.
 std::string join(const std::vector<Word>& words);
+
+// Sets the posteriors of the first `count` sentences of a lattice (Wessel et al. 2001, "Confidence measures for large
+// vocabulary continuous speech recognition"). The probability of a word is the sum over the sentences with this word at
+// this position. sentences: the alternatives of one utterance, at least one.
+void set_posteriors(std::vector<Hypothesis>& sentences, std::size_t count);
 
 // Index of the best hypothesis by ctc_weight * first pass + (1 - ctc_weight) * decoder score: the second pass of Zhang
 // et al. 2020, "Unified streaming and non-streaming two-pass end-to-end model". Both are log-probabilities of the whole

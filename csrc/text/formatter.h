@@ -21,7 +21,6 @@
 #include "text/commands.h"
 #include "text/dictated.h"
 #include "text/language.h"
-#include "text/mask.h"
 #include "text/punctuation.h"
 #include "text/replacements.h"
 

@@ -1,4 +1,5 @@
-// Words and phrases shown as the user writes them: replacements, snippets, names with their own spelling.
+// Words and phrases shown as the user writes them: replacements, snippets, names with their own spelling; and masked
+// words.
 #pragma once
 
 #include <cstddef>
@@ -51,5 +52,17 @@ class Replacements {
 // The texts before and after the arrow of a line such as "my address -> 12 Main Street". `what` is for error messages.
 // Throws std::invalid_argument with the line. Escapes in the text after the arrow, which may be empty, are replaced.
 std::pair<std::string, std::string> split_arrow(std::string_view line, const char* what);
+
+// Words and phrases whose letters are replaced by stars.
+class WordMask {
+ public:
+  explicit WordMask(std::string_view list);  // one entry per line, in any case
+  void apply(std::vector<std::string>& words) const;
+  std::size_t longest() const noexcept { return longest_; }  // length of the longest phrase in words
+
+ private:
+  std::unordered_set<std::string> phrases_;
+  std::size_t longest_ = 0;
+};
 
 }  // namespace asr_stream

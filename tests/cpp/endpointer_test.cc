@@ -8,7 +8,7 @@
 #include <optional>
 #include <stdexcept>
 
-#include "search/pauses.h"
+#include "endpoint_detector.h"
 
 namespace asr_stream {
 namespace {

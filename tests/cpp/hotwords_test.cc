@@ -15,7 +15,6 @@
 
 #include "search/ctc_phrase_search.h"
 #include "search/ctc_prefix_beam_search.h"
-#include "search/hotword_list.h"
 #include "search/lm_fusion.h"
 #include "search/phrases.h"
 #include "search/words.h"

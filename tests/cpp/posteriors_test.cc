@@ -1,4 +1,4 @@
-#include "search/posteriors.h"
+#include "search/words.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,6 @@
 #include <unordered_set>
 
 #include "text/en/english.h"
-#include "text/en/national_spelling.h"
 #include "text/en/number_tables.h"
 #include "text/letter_case.h"
 
