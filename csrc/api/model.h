@@ -16,9 +16,8 @@
 #include "search/lm_fusion.h"
 #include "metadata.h"
 #include "options.h"
-#include "api/neural_lm_model.h"
+#include "api/networks.h"
 #include "api/onnxruntime.h"
-#include "api/punctuation_model.h"
 #include "segment.h"
 
 namespace asr_stream {

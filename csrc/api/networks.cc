@@ -1,5 +1,6 @@
-#include "api/punctuation_model.h"
+#include "api/networks.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <stdexcept>
 
@@ -29,6 +30,34 @@ PunctuationModel::Answer PunctuationModel::run(const PunctuationUnits& units) co
     return std::vector<float>(data, data + units.pauses.size() * width);
   };
   return {numbers(0, kNumMarks), numbers(1, kNumCases)};
+}
+
+NeuralLmModel::NeuralLmModel(const OnnxRuntime& runtime, std::string_view onnx, const std::string& name,
+                             int num_threads)
+    : NetworkFile(runtime, onnx, name, num_threads, kNeuralLmInputs, kNeuralLmOutputs) {
+  undamaged<std::runtime_error>(name, " is damaged: its graph cannot be run", [this] {
+    PieceTree tree;
+    for (std::int64_t node = 0; tree.pieces.size() < PieceTree::kMinNodes; ++node) {
+      tree.pieces.push_back(WordPieces::kSentenceEdge);
+      tree.parents.push_back(std::max<std::int64_t>(node - 1, 0));
+      tree.depths.push_back(node);
+      tree.ends.push_back(PieceTree::kMinNodes);
+    }
+    score(tree);
+  });
+}
+
+std::vector<float> NeuralLmModel::score(const PieceTree& tree) const {
+  const Shape shape{static_cast<std::int64_t>(tree.pieces.size())};
+  const Tensor pieces = Tensor::view(runtime_, tree.pieces, shape);
+  const Tensor parents = Tensor::view(runtime_, tree.parents, shape);
+  const Tensor depths = Tensor::view(runtime_, tree.depths, shape);
+  const Tensor ends = Tensor::view(runtime_, tree.ends, shape);
+  const std::vector<Tensor> outputs = session_.run({&pieces, &parents, &depths, &ends});
+  const float* scores = outputs[0].floats(shape, kNeuralLmOutputs[0]);
+  std::vector<float> log_probs(scores, scores + tree.pieces.size());
+  for (float& log_prob : log_probs) log_prob = std::min(log_prob, 0.0f);  // NaN stays and is rejected later
+  return log_probs;
 }
 
 }  // namespace asr_stream

@@ -1,14 +1,19 @@
-// An open network that has a file of its own, next to the model's.
+// Open networks that have files of their own, next to the model's: for punctuation, and a neural language model.
+//
+// The counterpart of asr/runtime/punctuation.py and asr/runtime/neural_lm.py.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "api/failure.h"
 #include "api/onnxruntime.h"
 #include "onnx_file.h"
+#include "search/neural_lm.h"
+#include "text/punctuation.h"
 
 namespace asr_stream {
 
@@ -30,6 +35,24 @@ class NetworkFile {
   const OnnxRuntime& runtime_;
   std::shared_ptr<const Metadata> metadata_;
   Session session_;
+};
+
+class PunctuationModel : public NetworkFile<PunctuationMetadata> {
+ public:
+  PunctuationModel(const OnnxRuntime& runtime, std::string_view onnx, const std::string& name, int num_threads);
+
+  struct Answer {
+    std::vector<float> mark_probs;  // (num_units, kNumMarks)
+    std::vector<float> case_probs;  // (num_units, kNumCases)
+  };
+  Answer run(const PunctuationUnits& units) const;
+};
+
+class NeuralLmModel : public NetworkFile<NeuralLmMetadata> {
+ public:
+  NeuralLmModel(const OnnxRuntime& runtime, std::string_view onnx, const std::string& name, int num_threads);
+
+  std::vector<float> score(const PieceTree& tree) const;  // (num_nodes,)
 };
 
 }  // namespace asr_stream
