@@ -32,35 +32,19 @@ NumberTables make_tables() {
   t.ordinal_magnitudes = {{"thousandth", 1}, {"millionth", 2}, {"billionth", 3}};
   t.repeats = {{"double", 2}, {"triple", 3}};
   t.zeros = {"zero", "oh", "o"};
-  t.number_zero = "zero";
-  t.hundred = {"hundred"};
-  t.hundredth = {"hundredth"};
-  t.hundreds = {"hundreds"};
-  t.article = {"a"};
-  t.conjunction = {"and"};
-  t.point = {"point"};
   t.minus = {"minus", "negative"};
-  t.plus = {"plus"};
 
   for (const char* month : {"january", "february", "march", "april", "may", "june", "july", "august", "september",
                             "october", "november", "december"}) {
     t.month_names[month] = capitalized(month);
   }
   t.doubtful_months = {"march", "may", "august"};
-  t.of = {"of"};
   t.oclock = {"o'clock", "oclock"};
-  t.half = {"half"};
-  t.quarter = {"quarter"};
-  t.past = {"past"};
-  t.until = {"to"};
   t.minutes = {"minute", "minutes", "min"};
   t.time_prepositions = {"at", "by", "until", "till", "before", "after", "from", "around", "past", "it's", "is"};
   t.clock_prepositions = {"at", "by", "until", "till", "before", "after", "around", "about", "it's", "is", "was"};
   t.times_of_day = {"tonight", "sharp", "tomorrow", "today"};
   t.parts_of_day = {{"in the morning", ""}, {"in the afternoon", ""}, {"in the evening", ""}, {"at night", ""}};
-  t.hours = {"hours"};
-  t.year = {"year"};
-  t.over = {"over"};
   t.opening_hours = {"open", "daily", "weekdays", "weekends", "hours"};
   for (const char* day : {"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}) {
     for (const char* ending : {"", "s"}) t.opening_hours.insert(std::string(day) + ending);
@@ -126,15 +110,10 @@ NumberTables make_tables() {
   t.singular = {"second", "minute", "hour", "day", "week", "month", "year", "mile", "foot", "inch", "yard", "acre",
                 "ounce", "ton", "dollar", "euro", "pound", "cent", "point", "degree"};
   t.range = {"to", "or"};
-  t.by = {"by"};
   t.out_of = {{"out of", ""}, {"times out of", ""}};
-  t.in = {"in"};
-  t.from = {"from"};
-  t.between = {"between"};
   t.feet = {"foot", "feet"};
   t.pounds = {"pound", "pounds"};
   t.ounces = {"ounce", "ounces"};
-  t.buck = {"buck"};
   t.ages = {"year", "month", "week", "day"};
   t.old = {"old", "olds"};
   t.denominators = {{"half", 2}, {"halves", 2}, {"third", 3}, {"thirds", 3}, {"quarter", 4}, {"quarters", 4},
@@ -161,7 +140,6 @@ NumberTables make_tables() {
   t.initials["phd"] = "PhD";
   t.initials["ie"] = "i.e.";
   t.initials["eg"] = "e.g.";
-  t.pronoun = {"i"};
   t.subjects = {"i", "you", "he", "she", "it", "we", "they", "who", "which", "that", "there", "one"};
   t.pronoun_verbs = {"am", "was", "wasn't", "have", "haven't", "had", "hadn't", "do", "don't", "did", "didn't", "can",
                      "can't", "could", "couldn't", "will", "won't", "would", "wouldn't", "should", "shouldn't", "may",
@@ -203,8 +181,6 @@ NumberTables make_tables() {
   t.streets = {"street", "avenue", "road", "lane", "drive", "boulevard", "court", "terrace", "parkway", "highway"};
   t.mailboxes = {"info", "contact", "support", "sales", "help", "hello", "admin", "office", "mail", "jobs", "press",
                  "team", "service"};
-  t.at = {"at"};
-  t.dot = {"dot"};
   t.top_level_domains = {"com", "org", "net", "edu", "gov", "io", "ai", "info", "co", "uk", "de", "fr", "eu", "tv",
                          "app", "dev", "us", "ca", "au", "in", "jp", "ch", "it", "es", "nl", "biz", "mil", "me", "abc"};
   t.never_local = {"look", "looking", "me", "us", "it", "them", "him", "her", "you", "available", "found", "online",
@@ -214,10 +190,7 @@ NumberTables make_tables() {
                    "got", "get", "have", "has", "had", "use", "using", "called", "as", "so", "then", "but", "not",
                    "just", "new", "old", "every", "my", "your", "his", "our", "their", "big", "early", "late"};
   t.address_marks = {{"dot", "."}, {"dash", "-"}, {"hyphen", "-"}, {"underscore", "_"}};
-  t.slash = {"slash"};
-  t.colon = {"colon"};
   t.protocols = {"http", "https", "ftp"};
-  t.www = {"www"};
   t.collect_roles();
   return t;
 }

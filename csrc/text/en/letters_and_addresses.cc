@@ -26,15 +26,15 @@ Shown Rules::letters(std::size_t i) const {
     run.pop_back();
     --end;
   }
-  const bool is_article = spoken.is(i, tables.article), is_named = i > 0 && spoken.is(i - 1, tables.determiners);
-  const bool is_pronoun = run.size() > 1 && spoken.is(end - 1, tables.pronoun);
+  const bool is_article = spoken.is(i, "a"), is_named = i > 0 && spoken.is(i - 1, tables.determiners);
+  const bool is_pronoun = run.size() > 1 && spoken.is(end - 1, "i");
   if (is_pronoun && !(is_named && is_known(run)) && spoken.is(end, tables.pronoun_verbs)) {  // "in t x i think"
     run.pop_back();
     --end;
   }
-  if (spoken.is(i, tables.pronoun) && run.find_first_not_of(run[0]) == std::string::npos) return {};  // "i i think"
+  if (spoken.is(i, "i") && run.find_first_not_of(run[0]) == std::string::npos) return {};  // "i i think"
   if (run.size() == 2 && is_article && is_known(run) && !is_pronoun && !is_named) return {};  // "a c program"
-  const bool goes_on = spoken.is(end, tables.range) || spoken.is(end, tables.conjunction);
+  const bool goes_on = spoken.is(end, tables.range) || spoken.is(end, "and");
   if (run.size() == 2 && goes_on && spoken.is_letter(end + 1) && !is_word_letter(spoken.word(end + 1)[0]) &&
       !is_known(run)) {
     return {};  // "x y or z"
@@ -55,7 +55,7 @@ Shown Rules::letters(std::size_t i) const {
     const SpokenNumbers::DigitString string = spoken.digit_string(end);
     const bool is_string =
         !string.digits.empty() && string.num_singles == string.num_atoms && !spoken.is(end, tables.zeros);
-    if (is_string && !spoken.is(string.end, tables.point) && !is_counted(string.end)) {
+    if (is_string && !spoken.is(string.end, "point") && !is_counted(string.end)) {
       text += string.digits;
       end = string.end;
       // "a b seven three k": letters after digits, and so on
@@ -92,7 +92,7 @@ Shown Rules::house(std::size_t i) const {
   const std::size_t n = spoken.below_hundred(i, first);
   if (!n || follows_number(i)) return {};
   std::size_t end = i + n;
-  if (spoken.is(end, tables.hundred)) {
+  if (spoken.is(end, "hundred")) {
     const std::size_t m = spoken.below_hundred(++end, second);
     end += m;
   } else if (spoken.is(end, tables.zeros) && spoken.digit(end + 1)) {
@@ -136,8 +136,8 @@ std::size_t Rules::label(std::size_t i, std::string& text, bool of_domain) const
   };
   take(true);
   const std::string& word = spoken.word(i);
-  const bool is_mark = spoken.is(i, tables.at) || tables.address_marks.count(word) || spoken.is(i, tables.slash) ||
-                       spoken.is(i, tables.colon) || word.empty();
+  const bool is_mark = spoken.is(i, "at") || tables.address_marks.count(word) || spoken.is(i, "slash") ||
+                       spoken.is(i, "colon") || word.empty();
   const bool may_begin = text.empty() || (of_domain && !spoken.is(i, tables.top_level_domains));
   if (!is_mark && word.find('\'') == std::string::npos && may_begin) {
     if (tables.never_local.count(word) && !(of_domain && spoken.is(i, tables.top_level_domains))) return 0;
@@ -152,7 +152,7 @@ std::size_t Rules::domain(std::size_t i, std::string& text) const {
   std::string all, next;
   std::size_t at = i, end = i;
   while (const std::size_t n = label(at, next, true)) {
-    if (at == i && (tables.never_local.count(next) || (n == 1 && spoken.is(i, tables.article)))) return 0;
+    if (at == i && (tables.never_local.count(next) || (n == 1 && spoken.is(i, "a")))) return 0;
     all += next;
     bool spelled = n == next.size() && n >= 2 && n <= 3;
     for (std::size_t k = at; k < at + n; ++k) spelled = spelled && spoken.is_letter(k);
@@ -162,7 +162,7 @@ std::size_t Rules::domain(std::size_t i, std::string& text) const {
       text = all;
       end = at;
     }
-    if (!spoken.is(at, tables.dot)) break;
+    if (!spoken.is(at, "dot")) break;
     all += '.';
     ++at;
   }
@@ -178,7 +178,7 @@ std::size_t Rules::ip_address(std::size_t i, std::string& text) const {
     if (number.digits.empty() || number.digits.size() > 3) return 0;
     text += (part ? "." : "") + number.digits;
     i = number.end;
-    if (part < 3 && !spoken.is(i++, tables.dot)) return 0;
+    if (part < 3 && !spoken.is(i++, "dot")) return 0;
   }
   return i - begin;
 }
@@ -198,13 +198,13 @@ Shown Rules::address(std::size_t i) const {
     local += mark->second;
     ++at;
   }
-  if (n && spoken.is(at, tables.at)) {
+  if (n && spoken.is(at, "at")) {
     n = domain(at + 1, next);
     if (!n && tables.mailboxes.count(local)) {  // "info at my company dot org": "at" is not a preposition here
       std::string joined;
-      for (std::size_t k = 1; k <= 3 && !spoken.is(at + k, tables.dot) && !spoken.word(at + k).empty(); ++k) {
+      for (std::size_t k = 1; k <= 3 && !spoken.is(at + k, "dot") && !spoken.word(at + k).empty(); ++k) {
         joined += spoken.word(at + k);
-        if (!spoken.is(at + k + 1, tables.dot) || !spoken.is(at + k + 2, tables.top_level_domains)) continue;
+        if (!spoken.is(at + k + 1, "dot") || !spoken.is(at + k + 2, tables.top_level_domains)) continue;
         return {{local + "@" + joined + "." + spoken.word(at + k + 2), i, at + k + 2}};
       }
     }
@@ -214,15 +214,15 @@ Shown Rules::address(std::size_t i) const {
   at = i;
   std::string protocol;
   const std::size_t letters = label(at, next, true);
-  if (letters && tables.protocols.count(next) && spoken.is(at + letters, tables.colon) &&
-      spoken.is(at + letters + 1, tables.slash) && spoken.is(at + letters + 2, tables.slash)) {
+  if (letters && tables.protocols.count(next) && spoken.is(at + letters, "colon") &&
+      spoken.is(at + letters + 1, "slash") && spoken.is(at + letters + 2, "slash")) {
     protocol = next + "://";
     at += letters + 3;
   }
   n = domain(at, text);
   if (!n) return {};
   at += n;
-  while (spoken.is(at, tables.slash) && (n = label(at + 1, next, true)) != 0) {
+  while (spoken.is(at, "slash") && (n = label(at + 1, next, true)) != 0) {
     text += "/" + next;
     at += 1 + n;
   }

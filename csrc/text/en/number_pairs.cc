@@ -27,8 +27,8 @@ Shown Rules::hours(std::size_t i) const {
   if (!low_is_time && has_minute) return {};
   if (half_of_day(low.back().last + 1)) add_phrase(low, tables.halves_of_day);
   const std::size_t middle = low.back().last + 1;
-  const bool between = i > 0 && spoken.is(i - 1, tables.between) && spoken.is(middle, tables.conjunction);
-  const bool is_until = spoken.is(middle, tables.until);
+  const bool between = i > 0 && spoken.is(i - 1, "between") && spoken.is(middle, "and");
+  const bool is_until = spoken.is(middle, "to");
   if (!between && !spoken.is(middle, tables.range)) return {};
   const bool is_to_hour = is_until && !low_is_time && i > 0 && spoken.is(i - 1, tables.clock_prepositions) &&
                           std::stoi(low[0].text) % 5 == 0;  // "at ten to nine p m"
@@ -39,10 +39,10 @@ Shown Rules::hours(std::size_t i) const {
     const std::size_t end = high.back().last + 1;
     const bool is_bare = high[0].text.find(':') == std::string::npos;
     const bool is_apart = spoken.word(end).empty() ||
-                          (english_names().no_names.count(spoken.word(end)) && !spoken.is(end, tables.of));
+                          (english_names().no_names.count(spoken.word(end)) && !spoken.is(end, "of"));
     if (!is_bare || !is_apart) return {};
     if (!low_is_time) {
-      const std::size_t before = i - (i > 0 && spoken.is(i - 1, tables.from));
+      const std::size_t before = i - (i > 0 && spoken.is(i - 1, "from"));
       if (!is_until || before == 0 || !spoken.is(before - 1, tables.opening_hours)) return {};
     }
   }
@@ -58,7 +58,7 @@ Shown Rules::hours(std::size_t i) const {
 int Rules::shared_factor(const Amount& low, const Amount& high) const {
   const auto magnitude = tables.magnitudes.find(spoken.word(high.end - 1));
   const bool is_thousands = magnitude != tables.magnitudes.end() && magnitude->second == 1;
-  const int factor = is_thousands ? 1000 : spoken.is(high.end - 1, tables.hundred) ? 100 : 1;
+  const int factor = is_thousands ? 1000 : spoken.is(high.end - 1, "hundred") ? 100 : 1;
   std::string digits = high.text;
   digits.erase(std::remove(digits.begin(), digits.end(), ','), digits.end());
   if (factor == 1 || high.is_decimal || high.scale != high.end || digits.size() > 6) return 1;
@@ -72,9 +72,9 @@ Shown Rules::range(std::size_t i) const {
   if (follows_number(i) || !read(i, low) || low.is_article || low.scale != low.end || low.is_pair) return {};
   const std::size_t middle = low.end;
   std::string ignored;
-  const bool between = i > 0 && spoken.is(i - 1, tables.between) && spoken.is(middle, tables.conjunction);
+  const bool between = i > 0 && spoken.is(i - 1, "between") && spoken.is(middle, "and");
   const std::size_t out_of = spoken.find(tables.out_of, middle, ignored);
-  const bool is_share = out_of || spoken.is(middle, tables.in) || spoken.is(middle, tables.by);
+  const bool is_share = out_of || spoken.is(middle, "in") || spoken.is(middle, "by");
   if (!between && !is_share && !spoken.is(middle, tables.range)) return {};
   const std::size_t begin = middle + (out_of ? out_of : 1);
   if (!read(begin, high) || high.is_article) return {};
@@ -95,7 +95,7 @@ Shown Rules::range(std::size_t i) const {
   Shown time;
   if (half_of_day(high.end) || (!out_of && is_counted(middle)) || relative_time(i, time)) return {};
   const int first = small_value(low), second = small_value(high);
-  if (spoken.is(middle, tables.in)) {  // "one in ten thousand"
+  if (spoken.is(middle, "in")) {  // "one in ten thousand"
     const std::size_t size = high.text.size();
     const bool is_hundreds = size >= 3 && high.text.compare(size - 2, 2, "00") == 0 && high.text != "2,000";
     const bool is_round = high.scale != high.end || is_hundreds;
@@ -106,7 +106,7 @@ Shown Rules::range(std::size_t i) const {
     if (high.is_decimal || high.is_pair) return {};
     if (second <= (is_share ? 10 : 12) || second >= 100) return words(i, high.end);
   } else if (high.is_small) {
-    if (first < 0 || spoken.is(high.end, tables.of)) return {};
+    if (first < 0 || spoken.is(high.end, "of")) return {};
     if (!is_share && first <= 12) return words(i, high.end);
   } else if (factor < 1000) {
     return {};

@@ -16,7 +16,7 @@ bool Rules::read(std::size_t i, Amount& amount) const {
   amount = {"", i, i, false, false, false, false};
   std::string whole = "0";
   if (const auto integer = spoken.integer(i, false)) {
-    if (integer->is_article && i > 0 && spoken.is(i - 1, tables.half)) return false;  // "half a million dollars"
+    if (integer->is_article && i > 0 && spoken.is(i - 1, "half")) return false;  // "half a million dollars"
     whole = with_commas(integer->digits);
     amount.end = integer->end;
     amount.is_article = integer->is_article;
@@ -30,7 +30,7 @@ bool Rules::read(std::size_t i, Amount& amount) const {
     const int distance = first < 10 ? 1 : first % 5 == 0 && rest % 5 == 0 ? 10 : first < 20 ? 3 : 0;
     const bool counts_on = rest > first && rest <= first + distance;
     const bool is_apart =
-        begin > 0 && (spoken.is(begin - 1, tables.divisions) || (first > 9 && spoken.is(begin - 1, tables.in)));
+        begin > 0 && (spoken.is(begin - 1, tables.divisions) || (first > 9 && spoken.is(begin - 1, "in")));
     if (more && rest >= 10 && !counts_on && !is_apart && !follows_number(begin) && !spoken.is_number(after) &&
         (first < 10 ? !spoken.is(after, tables.singular) : ends_pair(begin, after))) {  // "five fifteen year olds"
       whole = with_commas(std::to_string(100 * first + rest));
@@ -39,13 +39,13 @@ bool Rules::read(std::size_t i, Amount& amount) const {
       amount.is_small = false;
       amount.is_pair = true;
     }
-  } else if (spoken.word(i) == tables.number_zero) {
+  } else if (spoken.is(i, "zero")) {
     amount.end = amount.scale = i + 1;
     amount.is_small = sign.empty();
-  } else if (!spoken.is(i, tables.point)) {
+  } else if (!spoken.is(i, "point")) {
     return false;
   }
-  if (amount.scale == amount.end && !amount.is_article && !amount.is_pair && spoken.is(amount.end, tables.point)) {
+  if (amount.scale == amount.end && !amount.is_article && !amount.is_pair && spoken.is(amount.end, "point")) {
     std::size_t end = 0;
     const std::string fraction = spoken.fraction(amount.end + 1, end);
     if (!fraction.empty()) {
@@ -53,7 +53,7 @@ bool Rules::read(std::size_t i, Amount& amount) const {
       amount.end = amount.scale = end;
       amount.is_small = false;
       amount.is_decimal = true;
-      while (spoken.is(end, tables.point) && spoken.any_digit(end + 1)) {  // "version two point one point four"
+      while (spoken.is(end, "point") && spoken.any_digit(end + 1)) {  // "version two point one point four"
         whole += "." + spoken.fraction(end + 1, end);
         amount.end = amount.scale = end;
       }
@@ -76,7 +76,7 @@ bool Rules::is_counted(std::size_t i) const {
 // Whether "nineteen ninety five", from word `first` on, is one number before `end`. In "ten fifty dollar bills", it is
 // not.
 bool Rules::ends_pair(std::size_t first, std::size_t end) const {
-  const bool after_article = first > 0 && spoken.is(first - 1, tables.article);
+  const bool after_article = first > 0 && spoken.is(first - 1, "a");
   Currency currency;
   std::string unit;
   if (spoken.find(tables.currencies, end, currency)) {
@@ -125,7 +125,7 @@ bool Rules::means_money(std::size_t i) const {
 Shown Rules::money(std::size_t i) const {
   Amount amount;
   Currency currency;
-  if (spoken.is(i, tables.article) && spoken.find(tables.currencies, i + 1, currency) && currency.is_singular) {
+  if (spoken.is(i, "a") && spoken.find(tables.currencies, i + 1, currency) && currency.is_singular) {
     int cents = 0;  // "a dollar fifty"
     const std::size_t n = spoken.below_hundred(i + 2, cents), end = i + 2 + n;
     if (!n || cents < 10 || is_counted(end) || spoken.is_number(end)) return {};
@@ -135,16 +135,16 @@ Shown Rules::money(std::size_t i) const {
   const std::size_t n = spoken.find(tables.currencies, amount.end, currency);
   if (!n) return {};
   std::size_t end = amount.end + n;
-  const bool is_clear = currency.is_clear || (means_money(i) && !spoken.is(end, tables.of));
+  const bool is_clear = currency.is_clear || (means_money(i) && !spoken.is(end, "of"));
   bool has_cents = false;
   if (amount.scale == amount.end && !amount.is_decimal) {
-    const bool with_and = spoken.is(end, tables.conjunction);
+    const bool with_and = spoken.is(end, "and");
     const std::size_t begin = end + with_and;
     int cents = 0;
     const std::size_t m = spoken.below_hundred(begin, cents);
     const bool named = m && spoken.is(begin + m, tables.cents);
     const bool follows = m && !with_and && cents >= 10 && !spoken.is_number(begin + m) && !is_counted(begin + m) &&
-                         !spoken.is(begin + m, tables.point);
+                         !spoken.is(begin + m, "point");
     if (named || (follows && is_clear)) {
       has_cents = true;
       amount.text += (cents < 10 ? ".0" : ".") + std::to_string(cents);
@@ -203,11 +203,11 @@ Shown Rules::age(std::size_t i) const {
 Shown Rules::mixed(std::size_t i) const {
   Amount amount;
   if (!read(i, amount) || amount.scale != amount.end || amount.is_decimal || amount.is_article || amount.is_pair ||
-      !spoken.is(amount.end, tables.conjunction)) {
+      !spoken.is(amount.end, "and")) {
     return {};
   }
   const std::size_t at = amount.end + 1;
-  const int numerator = spoken.is(at, tables.article) ? 1 : spoken.digit(at).value_or(0);
+  const int numerator = spoken.is(at, "a") ? 1 : spoken.digit(at).value_or(0);
   const auto found = tables.denominators.find(spoken.word(at + 1));
   if (!numerator || found == tables.denominators.end() || numerator >= found->second) return {};
   amount.end = amount.scale = at + 2;
@@ -240,11 +240,11 @@ Shown Rules::mixed(std::size_t i) const {
 }
 
 Shown Rules::digits(std::size_t i) const {
-  const bool with_plus = spoken.is(i, tables.plus);
+  const bool with_plus = spoken.is(i, "plus");
   const SpokenNumbers::DigitString found = spoken.digit_string(i + with_plus);
   const std::string& all = found.digits;
-  if (all.size() < 2 || spoken.is(found.end, tables.point) || tables.magnitudes.count(spoken.word(found.end)) ||
-      spoken.is(found.end, tables.hundred) || is_counted(found.end)) {
+  if (all.size() < 2 || spoken.is(found.end, "point") || tables.magnitudes.count(spoken.word(found.end)) ||
+      spoken.is(found.end, "hundred") || is_counted(found.end)) {
     return {};
   }
   const bool only_singles = found.num_singles == found.num_atoms;
@@ -278,17 +278,17 @@ Shown Rules::year(std::size_t i) const {
   if (n == 1 && century >= 11 && century <= 20 && !follows_number(i)) {  // "nineteen eighties", "nineteen hundreds"
     const auto decade = tables.decades.find(spoken.word(i + 1));
     if (decade != tables.decades.end()) return {{std::to_string(century * 100 + decade->second) + "s", i, i + 1}};
-    if (spoken.is(i + 1, tables.hundreds)) return {{std::to_string(century * 100) + "s", i, i + 1}};
+    if (spoken.is(i + 1, "hundreds")) return {{std::to_string(century * 100) + "s", i, i + 1}};
   }
   const bool is_cued = i > 0 && spoken.is(i - 1, tables.year_prepositions);
-  const bool is_named = i > 0 && spoken.is(i - 1, tables.year);  // "the year ten sixty six"
+  const bool is_named = i > 0 && spoken.is(i - 1, "year");  // "the year ten sixty six"
   const auto found = spoken.year(i, end, is_named ? 10 : 11);
   Shown shown;
   if (found && !follows_number(i)) {
-    const bool is_pair = !spoken.is(i + 1, tables.hundred) && !tables.magnitudes.count(spoken.word(i + 1));
+    const bool is_pair = !spoken.is(i + 1, "hundred") && !tables.magnitudes.count(spoken.word(i + 1));
     const bool is_recent = *found > 2000 && *found < 2100;
-    const bool is_sum = is_counted(end) && !(is_cued && spoken.is(i - 1, tables.in) && ends_pair(i, end));
-    const bool is_more = is_sum || spoken.is_number(end) || spoken.is(end, tables.point);
+    const bool is_sum = is_counted(end) && !(is_cued && spoken.is(i - 1, "in") && ends_pair(i, end));
+    const bool is_more = is_sum || spoken.is_number(end) || spoken.is(end, "point");
     shown.push_back({std::to_string(*found), i, end - 1});
     if (add_phrase(shown, tables.eras)) return shown;
     return (is_pair || is_recent || is_cued) && !is_more ? shown : Shown{};
@@ -301,7 +301,7 @@ Shown Rules::year(std::size_t i) const {
 
 Shown Rules::ordinal(std::size_t i) const {
   int rest = 0;
-  if (spoken.is(i, tables.hundred) && spoken.is(i + 1, tables.conjunction) && !follows_number(i)) {
+  if (spoken.is(i, "hundred") && spoken.is(i + 1, "and") && !follows_number(i)) {
     const std::size_t n = spoken.below_hundred(i + 2, rest, true);  // "the hundred and first"
     if (n) return {{with_ordinal_suffix(std::to_string(100 + rest)), i, i + 1 + n}};
   }
@@ -319,7 +319,7 @@ Shown Rules::ordinal(std::size_t i) const {
   const auto found = spoken.integer(i, true);
   // "one tenth" and "a hundredth" are fractions. "a twenty second pause" is neither a fraction nor an ordinal.
   if (!found || found->is_article || found->is_below(10) || follows_number(i)) return {};
-  const bool after_article = i > 0 && spoken.is(i - 1, tables.article);
+  const bool after_article = i > 0 && spoken.is(i - 1, "a");
   if (after_article && (found->end == i + 1 || spoken.is(found->end - 1, tables.counted))) return {};
   return {{with_ordinal_suffix(found->digits), i, found->end - 1}};
 }
@@ -327,9 +327,9 @@ Shown Rules::ordinal(std::size_t i) const {
 Shown Rules::amount(std::size_t i) const {
   Amount amount;
   if (!read(i, amount) || amount.is_small || amount.is_article) return {};
-  if (spoken.is(i, tables.point) && amount.end < i + 3) return {};  // "at that point two men"
-  if (i > 0 && spoken.is(i - 1, tables.buck)) return words(i, amount.end);
-  if (amount.is_pair && spoken.is(amount.end, tables.article) && spoken.is(amount.end + 1, tables.sold_by)) {
+  if (spoken.is(i, "point") && amount.end < i + 3) return {};  // "at that point two men"
+  if (i > 0 && spoken.is(i - 1, "buck")) return words(i, amount.end);
+  if (amount.is_pair && spoken.is(amount.end, "a") && spoken.is(amount.end + 1, tables.sold_by)) {
     amount.text.insert(1, ".");  // "three ninety nine a pound"
   }
   Shown shown;
@@ -354,7 +354,7 @@ Shown Rules::phrase(std::size_t i) const {
   const auto is_name = [this](const auto& word) {
     return english_names().may_be_name(word) && !tables.roles.count(word);
   };
-  const bool is_pair = spoken.is(i + 1, tables.conjunction) && tables.titles.count(spoken.word(i + 2)) &&
+  const bool is_pair = spoken.is(i + 1, "and") && tables.titles.count(spoken.word(i + 2)) &&
                        is_name(spoken.word(i + 3));  // "Mr. and Mrs. Smith"
   if (!is_pair && !is_name(name)) return {};
   return {{title->second, i, i}};

@@ -18,9 +18,8 @@ void NumberTables::collect_roles() {
     for (const auto& [word, value] : *values) add(word);
   }
   for (const Words* words :
-       {&zeros, &hundred, &hundredth, &hundreds, &article, &conjunction, &point, &minus, &plus, &of, &oclock, &half,
-        &quarter, &past, &until, &minutes, &time_prepositions, &times_of_day, &year_prepositions, &cents, &counted,
-        &range, &between, &number_cues, &at, &dot, &top_level_domains, &slash, &colon, &protocols, &www}) {
+       {&zeros, &minus, &oclock, &minutes, &time_prepositions, &times_of_day, &year_prepositions, &cents, &counted,
+        &range, &number_cues, &top_level_domains, &protocols}) {
     for (const std::string& word : *words) add(word);
   }
   for (const Texts* texts : {&month_names, &halves_of_day, &zones, &eras, &units, &titles, &address_marks}) {

@@ -33,18 +33,14 @@ struct NumberTables {
   Values magnitudes;           // thousand: 1, million: 2, ...: thousands to the power of
   Values ordinal_magnitudes;   // thousandth
   Values repeats;              // double: 2
-  Words zeros;                 // the first is also used for numbers, the others only among digits
-  Words hundred, hundredth, hundreds, article, conjunction, point, minus, plus;
-  std::string number_zero;     // text for 0 by itself
+  Words zeros;                 // "zero" is also used for numbers, the others only among digits
+  Words minus;
 
   // Times and dates.
   Texts month_names;           // as they are written
   Words doubtful_months;       // months that are also other words
-  Words of, oclock, half, quarter, past, until, minutes, time_prepositions, times_of_day, year_prepositions;
+  Words oclock, minutes, time_prepositions, times_of_day, year_prepositions;
   Words clock_prepositions;    // before "ten to nine": not "from", which begins a range
-  Words year;                  // before a year of any century
-  Words over;                  // "one twenty over eighty"
-  Words hours;                 // "fourteen hundred hours"
   Words opening_hours;         // "fridays nine to five"
   Words subjects;              // before "may" and "march" as verbs
   Texts halves_of_day;         // "p m": "p.m.", phrases
@@ -57,12 +53,11 @@ struct NumberTables {
   Words cents;
   Words of_money;              // verbs before an amount of money
   Words sold_by;               // "three ninety nine a pound"
-  Words buck;                  // "a buck fifty" stays in words
   Texts units;                 // phrases, and the text to put after the number
   Words counted;               // words after a number that show that it is neither a year nor a time
   Words singular;              // singular units and currencies: "five fifteen year olds" are five
   Words ages, old;             // "five year olds"
-  Words range, between, by, in, from, feet, pounds, ounces;
+  Words range, feet, pounds, ounces;
   Texts out_of;                // phrases
   Values denominators;         // "eighths": 8
   Words divided;               // units measured in fractions: cups, inches
@@ -73,21 +68,23 @@ struct NumberTables {
   Words divisions;             // of a text, numbered: "chapter three ten pages"
   Words with_letter;           // "apartment three b"
   Texts initials;              // known ones, without spaces: "phd": "PhD"
-  Words pronoun, pronoun_verbs;  // "i", and the verbs after or before it
+  Words pronoun_verbs;         // after or before "i"
   Words determiners;           // before initials, other than an article that may be their first letter
   Texts phrases;               // phrases that are always written this way
   Texts titles;                // before a name, and how they are written
 
   // E-mail and web addresses.
   Words streets, mailboxes;
-  Words at, dot, top_level_domains, never_local;
+  Words top_level_domains, never_local;
   Texts address_marks;         // "dash": "-"; in names
-  Words slash, colon, protocols, www;
+  Words protocols;
 
-  Words roles;                 // words that can begin or continue a number
+  // Words that can begin or continue a number: those of the tables above, and those that the rules name.
+  Words roles = {"hundred", "hundredth", "hundreds", "a", "and", "point", "plus", "of", "half", "quarter", "past", "to",
+                 "between", "at", "dot", "slash", "colon", "www"};
   Words phrase_beginnings;     // prefixes of the phrases above, in whole words
 
-  void collect_roles();  // fills in the last two
+  void collect_roles();  // fills in the last two from the tables
 };
 
 // See Language::numbers. A small grammar over the tables: at each word, the rule that covers the most words wins; ties

@@ -27,7 +27,7 @@ std::optional<int> SpokenNumbers::any_digit(std::size_t i) const { return is(i, 
 
 bool SpokenNumbers::is_number(std::size_t i) const {
   return tables_.small.count(word(i)) || tables_.tens.count(word(i)) || tables_.magnitudes.count(word(i)) ||
-         is(i, tables_.hundred);
+         is(i, "hundred");
 }
 
 std::size_t SpokenNumbers::below_hundred(std::size_t i, int& value, bool ordinal) const {
@@ -63,21 +63,21 @@ std::size_t SpokenNumbers::below_thousand(std::size_t i, int& value, bool ordina
     }
   }
   std::size_t n = below_hundred(i, value);
-  if (!n && is(i, tables_.article) && (is(i + 1, tables_.hundred) || tables_.magnitudes.count(word(i + 1)))) {
+  if (!n && is(i, "a") && (is(i + 1, "hundred") || tables_.magnitudes.count(word(i + 1)))) {
     value = 1;
     n = 1;
   }
   const bool can_be_hundreds = n && (value < 10 || (value > 10 && value % 10));
-  if (ordinal && can_be_hundreds && is(i + n, tables_.hundredth)) {
+  if (ordinal && can_be_hundreds && is(i + n, "hundredth")) {
     value *= 100;
     ended = true;
     return n + 1;
   }
-  if (!can_be_hundreds || !is(i + n, tables_.hundred)) return n;
+  if (!can_be_hundreds || !is(i + n, "hundred")) return n;
   value *= 100;
   ++n;
   for (const bool with_and : {false, true}) {
-    if (with_and && !is(i + n, tables_.conjunction)) continue;
+    if (with_and && !is(i + n, "and")) continue;
     int rest = 0;
     const std::size_t begin = i + n + with_and;
     const std::size_t last = ordinal ? below_hundred(begin, rest, true) : 0;
@@ -88,7 +88,7 @@ std::size_t SpokenNumbers::below_thousand(std::size_t i, int& value, bool ordina
     }
     if (const std::size_t more = below_hundred(begin, rest)) {
       // "two hundred twelve hundred": the second is a separate number.
-      if (is(begin + more, tables_.hundred)) break;
+      if (is(begin + more, "hundred")) break;
       value += rest;
       return n + with_and + more;
     }
@@ -102,8 +102,8 @@ std::optional<SpokenNumbers::Integer> SpokenNumbers::integer(std::size_t begin, 
   bool ended = false;
   while (!ended && last_magnitude > 0) {
     std::size_t at = i;
-    if (i > begin && is(at, tables_.conjunction)) ++at;
-    if (at > begin && is(at, tables_.article)) break;
+    if (i > begin && is(at, "and")) ++at;
+    if (at > begin && is(at, "a")) break;
     int value = 0;
     bool last = false;
     std::size_t n = below_thousand(at, value, ordinal, last);
@@ -122,7 +122,7 @@ std::optional<SpokenNumbers::Integer> SpokenNumbers::integer(std::size_t begin, 
     ended = closes;
   }
   if (groups.empty() || ended != ordinal) return std::nullopt;
-  Integer result{"", is(begin, tables_.article), 0, i};
+  Integer result{"", is(begin, "a"), 0, i};
   const auto highest = groups.rbegin();
   const bool is_round = groups.size() == 1;
   result.is_article = result.is_article && is_round && i == begin + 2;
@@ -143,7 +143,7 @@ std::optional<int> SpokenNumbers::year(std::size_t i, std::size_t& end, int firs
   int century = 0, rest = 0;
   const std::size_t n = below_hundred(i, century);
   if (n == 1 && century >= first_century && century <= 20) {
-    const auto last = is(i + 1, tables_.zeros) && word(i + 1) != tables_.number_zero ? digit(i + 2) : std::nullopt;
+    const auto last = is(i + 1, tables_.zeros) && !is(i + 1, "zero") ? digit(i + 2) : std::nullopt;
     if (last) {
       end = i + 3;
       return century * 100 + *last;
@@ -154,7 +154,7 @@ std::optional<int> SpokenNumbers::year(std::size_t i, std::size_t& end, int firs
       return century * 100 + rest;
     }
   }
-  if (is(i, tables_.article)) return std::nullopt;
+  if (is(i, "a")) return std::nullopt;
   const auto number = integer(i, false);
   if (!number || number->scale || number->digits.size() != 4) return std::nullopt;
   const int value = std::stoi(number->digits);
@@ -179,7 +179,7 @@ SpokenNumbers::DigitString SpokenNumbers::digit_string(std::size_t i) const {
       found.digits += static_cast<char>('0' + *single);
       found.num_singles += 1;
       i += 1;
-      if (is(i, tables_.hundred) && *single) {  // "eight hundred five five five"
+      if (is(i, "hundred") && *single) {  // "eight hundred five five five"
         found.digits += "00";
         found.num_singles -= 1;
         i += 1;

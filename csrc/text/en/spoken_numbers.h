@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "text/en/number_tables.h"
@@ -34,6 +35,7 @@ class SpokenNumbers : public LookedAt {
       : LookedAt(words), tables_(tables) {}
 
   bool is(std::size_t i, const NumberTables::Words& set) const { return set.count(word(i)) != 0; }
+  bool is(std::size_t i, std::string_view text) const { return word(i) == text; }
   bool is_letter(std::size_t i) const;
 
   // The longest phrase of `table` that begins at word i: returns its number of words, or 0. value: that of the entry.

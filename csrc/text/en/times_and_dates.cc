@@ -17,7 +17,7 @@ std::string clock(int hour, int minute) {
 std::size_t Rules::half_of_day(std::size_t i) const {
   std::string text;
   const std::size_t n = spoken.find(tables.halves_of_day, i, text);
-  return spoken.is(i, tables.pronoun_verbs) && spoken.is(i + n, tables.pronoun) ? 0 : n;
+  return spoken.is(i, tables.pronoun_verbs) && spoken.is(i + n, "i") ? 0 : n;
 }
 
 bool Rules::is_clock_time(std::size_t i) const {
@@ -29,7 +29,7 @@ bool Rules::is_clock_time(std::size_t i) const {
 bool Rules::hour_and_minute(std::size_t i, Shown& shown) const {
   int hour = 0, minute = 0;
   const std::size_t n = spoken.below_hundred(i, hour);
-  const bool is_at = i > 0 && spoken.is(i - 1, tables.at);  // "at seventeen forty five"
+  const bool is_at = i > 0 && spoken.is(i - 1, "at");  // "at seventeen forty five"
   if (!n || hour < 1 || hour > (is_at ? 23 : 12)) return false;
   std::size_t end = i + n;
   if (spoken.is(end, tables.oclock)) {
@@ -46,8 +46,8 @@ bool Rules::hour_and_minute(std::size_t i, Shown& shown) const {
   end += m;
   shown = {{clock(hour, minute), i, end - 1}};
   if (is_clock_time(end)) return true;
-  if (spoken.is(end, tables.over) && spoken.is_number(end + 1)) return false;
-  if (is_counted(end) || spoken.is_number(end) || spoken.is(end, tables.point)) return false;
+  if (spoken.is(end, "over") && spoken.is_number(end + 1)) return false;
+  if (is_counted(end) || spoken.is_number(end) || spoken.is(end, "point")) return false;
   if (spoken.is(end, tables.times_of_day)) return true;
   if (i == 0 && spoken.word(end).empty() && !is_oh) return true;  // the answer to a question
   if (i > 0 && spoken.is(i - 1, tables.number_cues)) return false;
@@ -58,8 +58,8 @@ bool Rules::hour_and_minute(std::size_t i, Shown& shown) const {
 bool Rules::relative_time(std::size_t i, Shown& shown) const {
   const std::size_t begin = i;
   int minute = 0, hour = 0;
-  i += spoken.is(i, tables.article);
-  const bool is_half = spoken.is(i, tables.half), is_quarter = spoken.is(i, tables.quarter);
+  i += spoken.is(i, "a");
+  const bool is_half = spoken.is(i, "half"), is_quarter = spoken.is(i, "quarter");
   bool says_minutes = is_quarter;
   if (is_half || is_quarter) {
     minute = is_half ? 30 : 15;
@@ -71,13 +71,13 @@ bool Rules::relative_time(std::size_t i, Shown& shown) const {
     says_minutes = spoken.is(i, tables.minutes);
     i += says_minutes;
   }
-  const bool is_past = spoken.is(i, tables.past);
-  if (!is_past && (is_half || !spoken.is(i, tables.until))) return false;
+  const bool is_past = spoken.is(i, "past");
+  if (!is_past && (is_half || !spoken.is(i, "to"))) return false;
   const std::size_t n = spoken.below_hundred(i + 1, hour);
   if (!n || hour < 1 || hour > 12) return false;
   i += 1 + n;
   const bool is_clock = is_clock_time(i);
-  if (is_counted(i) || spoken.is_number(i) || spoken.is(i, tables.point)) return false;
+  if (is_counted(i) || spoken.is_number(i) || spoken.is(i, "point")) return false;
   const bool is_followed = !spoken.word(i).empty() && !tables.roles.count(spoken.word(i));
   const bool is_at = begin > 0 && spoken.is(begin - 1, tables.clock_prepositions) && minute % 5 == 0;
   if (!is_past && (says_minutes ? is_followed && !is_clock : !is_at || !is_clock)) {
@@ -105,8 +105,8 @@ Shown Rules::military_time(std::size_t i) const {
   const bool has_zero = spoken.is(i, tables.zeros);
   const std::size_t begin = i + has_zero, n = spoken.below_hundred(begin, hour), end = begin + n;
   const bool is_hour = n && (has_zero ? hour < 10 : hour >= 10 && hour <= 24);
-  if (!is_hour || follows_number(i) || !spoken.is(end, tables.hundred) || !spoken.is(end + 1, tables.hours) ||
-      spoken.is(end + 2, tables.of)) {
+  if (!is_hour || follows_number(i) || !spoken.is(end, "hundred") || !spoken.is(end + 1, "hours") ||
+      spoken.is(end + 2, "of")) {
     return {};
   }
   return {{(has_zero ? "0" : "") + std::to_string(hour) + "00", i, end}};
@@ -117,12 +117,12 @@ Shown Rules::days(std::size_t i) const {
   int first = 0, second = 0;
   const std::size_t n = spoken.below_hundred(i, first, true), middle = i + n;
   if (!n || first > 31 || follows_number(i)) return {};
-  const bool of = spoken.is(middle, tables.of);
-  if (!of && !spoken.is(middle, tables.conjunction) && !spoken.is(middle, tables.range)) return {};
+  const bool of = spoken.is(middle, "of");
+  if (!of && !spoken.is(middle, "and") && !spoken.is(middle, tables.range)) return {};
   const bool has_article = spoken.is(middle + 1, tables.determiners);
   const std::size_t begin = middle + 1 + has_article, m = spoken.below_hundred(begin, second, true), end = begin + m;
   if (!m || second > (of ? 12 : 31) || (of && (!has_article || !spoken.word(end).empty()))) return {};
-  const bool has_month = spoken.is(end, tables.of) && tables.month_names.count(spoken.word(end + 1));
+  const bool has_month = spoken.is(end, "of") && tables.month_names.count(spoken.word(end + 1));
   if (!of && !has_month) return {};
   Shown shown{{with_ordinal_suffix(std::to_string(first)), i, middle - 1}};
   for (std::size_t k = middle; k < begin; ++k) add_word(shown, k);
@@ -151,7 +151,7 @@ Shown Rules::date(std::size_t i) const {
     const std::string day = day_ordinal(i, end);
     if (day.empty()) return {};
     month = tables.month_names.find(spoken.word(end + 1));
-    if (!spoken.is(end, tables.of) || month == tables.month_names.end()) return {};
+    if (!spoken.is(end, "of") || month == tables.month_names.end()) return {};
     Shown shown{{with_ordinal_suffix(day), i, end - 1}};
     add_word(shown, end);
     shown.push_back({month->second, end + 1, end + 1});
@@ -171,7 +171,7 @@ Shown Rules::date(std::size_t i) const {
     std::size_t year_end = 0;
     const bool has_more = spoken.is_number(end + (number == 0)) &&
                           !(spoken.year(end, year_end) && !spoken.is_number(year_end) && !is_counted(year_end));
-    const bool is_amount = number < 10 && (spoken.is(end, tables.of) || (i > 0 && spoken.is(i - 1, tables.in)));
+    const bool is_amount = number < 10 && (spoken.is(end, "of") || (i > 0 && spoken.is(i - 1, "in")));
     const bool fits = n && number <= 31 && !is_counted(end) && !has_more && !is_amount;
     if (fits && (number >= 10 || !is_doubtful)) day = std::to_string(number);
   }
