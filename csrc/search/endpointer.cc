@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <stdexcept>
-#include <string>
 
 namespace asr_stream {
 
@@ -18,13 +16,6 @@ constexpr std::int64_t kPauseFrames = 6;
 constexpr double kLikelyEndLogProb = -1.5, kUnlikelyEndLogProb = -6.0;
 constexpr double kLikelyEndLogOdds = 2.0, kUnlikelyEndLogOdds = -4.0;
 
-void check_positive(double seconds, const char* what) {
-  if (!(seconds > 0.0)) {
-    throw std::invalid_argument(std::string(what) + " must be a positive number of seconds (infinity switches the " +
-                                "rule off), got " + std::to_string(seconds));
-  }
-}
-
 // Rounds to whole frames, so that 20 frames of 0.04 s are 0.8 s despite rounding errors.
 std::int64_t to_frames(double seconds) {
   const double frames = std::ceil(seconds / kEncoderFrameS - 1e-6);
@@ -35,10 +26,6 @@ std::int64_t to_frames(double seconds) {
 }  // namespace
 
 Endpointer::Endpointer(const EndpointerOptions& options) : options_(options) {
-  check_positive(options.silence_after_speech_s, "silence_after_speech_s");
-  check_positive(options.min_silence_after_speech_s, "min_silence_after_speech_s");
-  check_positive(options.silence_without_speech_s, "silence_without_speech_s");
-  check_positive(options.max_utterance_s, "max_utterance_s");
   silence_after_speech_frames_ = to_frames(options.silence_after_speech_s);
   min_silence_after_speech_frames_ =
       std::min(to_frames(options.min_silence_after_speech_s), silence_after_speech_frames_);
@@ -70,13 +57,6 @@ bool Endpointer::depends_on_cues() const noexcept {
 
 EndpointRule Endpointer::update(std::int64_t num_frames, std::int64_t num_trailing_silence_frames, bool has_speech,
                                 bool word_begins, const EndpointCues& cues) const {
-  if (num_frames < 0) {
-    throw std::invalid_argument("num_frames must not be negative, got " + std::to_string(num_frames));
-  }
-  if (num_trailing_silence_frames < 0 || num_trailing_silence_frames > num_frames) {
-    throw std::invalid_argument("num_trailing_silence_frames must be between 0 and num_frames = " +
-                                std::to_string(num_frames) + ", got " + std::to_string(num_trailing_silence_frames));
-  }
   if (has_speech && num_trailing_silence_frames >= silence_frames(cues)) {
     return EndpointRule::kSilenceAfterSpeech;
   }

@@ -40,10 +40,9 @@ struct EndpointCues {
   std::optional<double> end_log_odds = std::nullopt;
 };
 
-// Immutable and thread-safe. An infinite duration turns its rule off.
+// Immutable and thread-safe. Durations are positive, as the options' ranges say; an infinite one turns its rule off.
 class Endpointer {
  public:
-  // Throws std::invalid_argument for a duration that is not positive.
   explicit Endpointer(const EndpointerOptions& options);
 
   // Frames of silence that end an utterance with speech; the maximum if none do.
@@ -56,8 +55,7 @@ class Endpointer {
   // Counts are in encoder frames since the start of the utterance. word_begins: the next frame begins a word. An
   // utterance longer than max_utterance_s ends at the next pause between sentences. From 1.125 times that length, it
   // ends at the next pause longer than pauses within words; from 1.25 times, also before the next word; at 1.5 times,
-  // anywhere. The last limit bounds memory; speech has word boundaries before it. Throws std::invalid_argument if a
-  // count is negative or the silence is longer than the utterance.
+  // anywhere. The last limit bounds memory; speech has word boundaries before it.
   EndpointRule update(std::int64_t num_frames, std::int64_t num_trailing_silence_frames, bool has_speech,
                       bool word_begins = false, const EndpointCues& cues = {}) const;
 

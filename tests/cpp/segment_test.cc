@@ -427,7 +427,6 @@ TEST(Segment, BadOptionsAreRefused) {
   refused([](SegmentOptions& o) { o.options.num_rescored = 0; });
   refused([](SegmentOptions& o) { o.options.rescore_ctc_weight = std::nan(""); });
   refused([](SegmentOptions& o) { o.beam.beam_size = 0; });
-  refused([](SegmentOptions& o) { o.endpointer.max_utterance_s = -1; });
 }
 
 // With phrases, the search has one token more than the network: [unk].
