@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -44,36 +45,18 @@ def learn_pieces(paths: Iterable[Path], num_pieces: int) -> Tokenizer:
     return Tokenizer.train("wordpiece", texts, num_pieces)
 
 
-class Encoder:
-    """Converts words to pieces, with a cache."""
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
-        self._known: dict[str, bytes] = {}
-
-    def __call__(self, line: str) -> bytes:
-        """The utterance of a line after SOS_EOS, as uint16."""
-        known = self._known
-        found = [_SOS_EOS]
-        for word in line.split():
-            pieces = known.get(word)
-            if pieces is None:
-                pieces = known[word] = np.array(self._tokenizer.encode(word), np.uint16).tobytes()
-            found.append(pieces)
-        return b"".join(found)
-
-
-_SOS_EOS = np.array([SOS_EOS_ID], np.uint16).tobytes()
-
-
 def read(path: Path, weight: float, tokenizer: Tokenizer) -> Text:
     """Reads a file of utterances, one per line. Lines without words separate texts."""
-    encode = Encoder(tokenizer)
+    sos_eos = np.array([SOS_EOS_ID], np.uint16).tobytes()
+
+    @cache
+    def encoded(word: str) -> bytes:
+        return np.array(tokenizer.encode(word), np.uint16).tobytes()
+
     parts: tuple[list[bytes], list[bytes]] = ([], [])
     for number, line in enumerate(lines(path)):
-        pieces = encode(line)
-        if len(pieces) > 2:
-            parts[number % HELD_OUT_EVERY < HELD_OUT_LINES].append(pieces)
+        if words := line.split():
+            parts[number % HELD_OUT_EVERY < HELD_OUT_LINES].append(b"".join((sos_eos, *map(encoded, words))))
     if not parts[0]:
         raise LmError(f"{path} has no word after its first {HELD_OUT_LINES} lines, which are held out")
     stream, held_out = (np.frombuffer(b"".join(each), np.uint16) for each in parts)
