@@ -8,7 +8,7 @@ interface, a Python callback calls the C function.
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Protocol
+from typing import Any
 
 from asr._core import RingBuffer
 from asr.streaming.audio.reporting_thread import ReportingThread
@@ -26,25 +26,6 @@ _PA_STREAM_CALLBACK = ctypes.CFUNCTYPE(
     ctypes.c_int, *[ctypes.c_void_p] * 2, ctypes.c_ulong, ctypes.c_void_p, ctypes.c_ulong, ctypes.c_void_p
 )
 _PA_INPUT_OVERFLOW = 2
-
-
-class CaptureDevice(Protocol):
-    """A device that fills a ring buffer; see `Capture`."""
-
-    sample_rate: int
-    ring: RingBuffer
-
-    @property
-    def num_received(self) -> int: ...
-    @property
-    def num_input_overflows(self) -> int: ...
-    @property
-    def first_sample_ns(self) -> int: ...
-    @property
-    def last_sample_ns(self) -> int: ...
-    @property
-    def active(self) -> bool: ...
-    def close(self, abort: bool = False) -> bool: ...
 
 
 class Capture:

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from asr.features import SAMPLE_RATE
-from asr.streaming.audio.capture import BLOCK_S, CLOSE_TIMEOUT_S, Capture, CaptureDevice
+from asr.streaming.audio.capture import BLOCK_S, CLOSE_TIMEOUT_S, Capture
 from asr.streaming.audio.reporting_thread import ReportingThread
 
 if TYPE_CHECKING:
+    from asr.streaming.audio.system_audio import MonitorCapture
     from asr.streaming.stream import Stream
 
 POLL_S = 0.01
@@ -134,10 +135,10 @@ class Microphone:
 
     def _begin(self) -> None:
         """Opens `device`."""
-        self._capture: CaptureDevice = self._open()
+        self._capture: Capture | MonitorCapture = self._open()
         self._closed = False
         self._opening: ReportingThread | None = None
-        self._reopened: CaptureDevice | None = None
+        self._reopened: Capture | MonitorCapture | None = None
         self._lost_name = ""
         self._watch_from_now()
 
@@ -272,7 +273,7 @@ class Microphone:
             self._sounddevice._initialize()
         self.device = _find_device(self._wanted)
 
-    def _open(self) -> CaptureDevice:
+    def _open(self) -> Capture | MonitorCapture:
         """Opens the device at 16 kHz, or at its default rate."""
         device, channel = self.device, self._channel
         if channel > device.num_channels:

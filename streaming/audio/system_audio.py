@@ -86,7 +86,7 @@ def _start(*command: str) -> subprocess.Popen[bytes]:
 
 
 class MonitorCapture:
-    """A running parec that fills a ring buffer: a `CaptureDevice`."""
+    """A running parec that fills a ring buffer, with the interface of `Capture`."""
 
     sample_rate = SAMPLE_RATE
     num_input_overflows = 0
