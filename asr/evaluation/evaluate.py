@@ -25,8 +25,8 @@ from asr.features import ENCODER_FRAME_MS
 from asr.files import replacing, require_folder
 from asr.lm.packed import load_lm
 from asr.options import flag
-from asr.runtime.joint_search import JOINT_CTC_WEIGHT
-from asr.runtime.search import BEAM_SIZE, DECODER_SEARCHES, SEARCHES, LmWeights, decode_by_steps, decode_words
+from asr.runtime.joint_search import JOINT_CTC_WEIGHT, joint_search
+from asr.runtime.search import BEAM_SIZE, DECODER_SEARCHES, SEARCHES, LmWeights, decode_words, words
 from asr.tables import Refusal
 
 MAX_CHUNK_MS = 5120
@@ -135,7 +135,9 @@ def _recognize(
         beam_size = JOINT_BEAM_SIZE if by_steps else BEAM_SIZE
     started = engine.seconds()
     if by_steps:
-        found = decode_by_steps(log_probs, engine.tokens, name, engine.step_decoder(), encoder_out, weight, beam_size)
+        weight = 0.0 if name == "attention" else weight
+        hypotheses = joint_search(log_probs, engine.step_decoder(), encoder_out, weight, beam_size)
+        found = words(hypotheses[0], engine.tokens)
     else:
         found = decode_words(
             log_probs,

@@ -47,7 +47,7 @@ def joint_search(
             is divided by the number of tokens including the end, because the decoder's sum prefers short sentences.
     Raises ValueError for a weight or beam out of range.
     """
-    search = JointSearch(log_probs, ctc_weight=ctc_weight, beam_size=beam_size)
+    search = JointSearch(np.ascontiguousarray(log_probs), ctc_weight=ctc_weight, beam_size=beam_size)
     cache = decoder.begin(encoder_out)
     while (step := search.step()) is not None:
         following, cache = decoder.step(step.tokens, cache.select(step.parents))

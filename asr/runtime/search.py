@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from asr import _core
 from asr._core import (
-    JOINT_BEAM_SIZE,
     OPTIONS,
     CtcGreedySearch,
     CtcPrefixBeamSearch,
@@ -24,7 +23,6 @@ from asr._core import (
     LmFusion,
     NgramLm,
 )
-from asr.runtime.joint_search import JOINT_CTC_WEIGHT, StepDecoder, joint_search
 from asr.runtime.metadata import ModelMetadata
 from asr.tokenizer import BLANK_ID, SOS_EOS_ID, UNK_ID
 
@@ -217,21 +215,3 @@ def decode_words(
     if phone_log_probs is None:
         raise ValueError("the search is over phones, but the model has no phone_log_probs")
     return phone_words(decode(phone_log_probs, "beam", beam_size, fusion=fusion), fusion, log_probs, tokens)
-
-
-def decode_by_steps(
-    log_probs: npt.NDArray[np.float32],
-    tokens: Sequence[str],
-    name: str,
-    decoder: StepDecoder,
-    encoder_out: npt.NDArray[np.float32],
-    ctc_weight: float = JOINT_CTC_WEIGHT,
-    beam_size: int = JOINT_BEAM_SIZE,
-) -> list[Word]:
-    """The words of a whole utterance, by `name` of DECODER_SEARCHES; see `asr.runtime.joint_search.joint_search`.
-
-    log_probs: (T, V) float32 of CTC, encoder_out: (T, dim) float32; tokens: spelling of every token id.
-    """
-    log_probs = np.ascontiguousarray(log_probs)
-    found = joint_search(log_probs, decoder, encoder_out, 0.0 if name == "attention" else ctc_weight, beam_size)
-    return words(found[0], tokens)

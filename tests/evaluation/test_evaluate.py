@@ -23,6 +23,7 @@ from rich.console import Console
 from asr.cli import main
 from asr.config import Config
 from asr.data.cuts import Float16Writer, load_cuts
+from asr.evaluation import evaluate as evaluation
 from asr.evaluation import plots
 from asr.evaluation.engine import Encoded, open_engine
 from asr.evaluation.evaluate import Result, evaluate, parse_chunks, parse_searches, table, write_hypotheses
@@ -239,17 +240,20 @@ def test_the_rescoring_weight_reaches_the_search(data: Path, tiny_onnx: Path) ->
 
 
 def test_each_search_has_its_own_weight_of_ctc(data: Path, tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    weights = {}
-    for name in ("decode_words", "decode_by_steps"):
+    weights = []
 
-        def note(*arguments: Any, name: str = name) -> list[Any]:
-            weights[name] = arguments[5]
-            return []
+    def noting(search: Callable[..., Any], position: int) -> Callable[..., Any]:
+        def note(*arguments: Any) -> Any:
+            weights.append(arguments[position])
+            return search(*arguments)
 
-        monkeypatch.setattr(f"asr.evaluation.evaluate.{name}", note)
+        return note
+
+    monkeypatch.setattr(evaluation, "decode_words", noting(evaluation.decode_words, 5))
+    monkeypatch.setattr(evaluation, "joint_search", noting(evaluation.joint_search, 3))
     engine = open_engine(tiny_onnx)
-    evaluate(engine, list(load_cuts(data))[:1], "d", [320], 640, ["rescore", "joint"])
-    assert weights == {"decode_words": engine.rescore_ctc_weight, "decode_by_steps": JOINT_CTC_WEIGHT}
+    evaluate(engine, list(load_cuts(data))[:1], "d", [320], 640, ["rescore", "joint", "attention"])
+    assert weights == [engine.rescore_ctc_weight, JOINT_CTC_WEIGHT, 0.0]
     assert engine.rescore_ctc_weight != JOINT_CTC_WEIGHT
 
 
