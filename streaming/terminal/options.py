@@ -16,54 +16,31 @@ if TYPE_CHECKING:
 LISTS = ("hotwords", "phrases", "mask", "replace", "command_list")
 ASSETS = ("model", "lm", "neural_lm", "punctuation", *LISTS, "provider")
 """Parameters of the recognizer that are files or lists."""
+_FILES = {
+    "model": "a file from `asr export`; default: bundled, in int8, or float32 with cuda",
+    "lm": "language model from `asr lm`, bundled, or none; default: the bundled one with the bundled model",
+    "neural_lm": "neural language model that rescores finals, bundled, or none; default: the bundled one with the "
+    "bundled --lm, and with an English one of at least 100,000 words",
+    "hotwords": "expected words and phrases, one per line, as they should be written; after =, words that sound like "
+    "it; after a colon, the boost of this line",
+    "phrases": "a grammar, such as voice commands: one phrase per line; other speech becomes [unk]",
+    "punctuation": "model for case and punctuation, or none; default: the bundled one if the model is English",
+    "mask": "words and phrases to show as asterisks, one per line",
+    "replace": "replacements of words, one per line: my address -> 12 Main Street",
+    "command_list": "your own spoken commands, one per line: next item -> new line; turns --commands on",
+}
+"""Help of the options that are files."""
+_BUNDLED = ("lm", "neural_lm", "punctuation")
+"""Those with a bundled file, which the recognizer uses with "auto" if it fits."""
 _NAMES = "|".join((*ASSETS, *OPTIONS))
 _NAME = re.compile(rf"^(?P<name>{_NAMES})\b|\b(?P<set>{_NAMES})=")
 
 
 def add_recognition_options(parser: argparse.ArgumentParser) -> None:
     how = parser.add_argument_group("recognition")
-    how.add_argument(
-        "--model", metavar="PATH", help="a file from `asr export`; default: bundled, in int8, or float32 with cuda"
-    )
-    how.add_argument(
-        "--lm",
-        default="auto",
-        metavar="PATH",
-        help="language model from `asr lm`, bundled, or none; default: the bundled one with the bundled model",
-    )
-    how.add_argument(
-        "--neural-lm",
-        default="auto",
-        metavar="PATH",
-        help="neural language model that rescores finals, bundled, or none; default: the bundled one with the bundled "
-        "--lm, and with an English one of at least 100,000 words",
-    )
-    how.add_argument(
-        "--hotwords",
-        metavar="FILE",
-        help="expected words and phrases, one per line, as they should be written; after =, words that sound like it; "
-        "after a colon, the boost of this line",
-    )
-    how.add_argument(
-        "--phrases",
-        metavar="FILE",
-        help="a grammar, such as voice commands: one phrase per line; other speech becomes [unk]",
-    )
-    how.add_argument(
-        "--punctuation",
-        default="auto",
-        metavar="PATH",
-        help="model for case and punctuation, or none; default: the bundled one if the model is English",
-    )
-    how.add_argument("--mask", metavar="FILE", help="words and phrases to show as asterisks, one per line")
-    how.add_argument(
-        "--replace", metavar="FILE", help="replacements of words, one per line: my address -> 12 Main Street"
-    )
-    how.add_argument(
-        "--command-list",
-        metavar="FILE",
-        help="your own spoken commands, one per line: next item -> new line; turns --commands on",
-    )
+    for name, what in _FILES.items():
+        default = "auto" if name in _BUNDLED else None
+        how.add_argument(flag(name), default=default, metavar="FILE" if name in LISTS else "PATH", help=what)
     how.add_argument("--provider", choices=("cpu", "cuda"), default="cpu", help="where the model runs (default cpu)")
     for name, option in OPTIONS.items():
         kind: dict[str, Any] = {"action": _Parsed, "metavar": name[name.rfind("_") + 1 :].upper()}
