@@ -61,9 +61,9 @@ class Task:
             events, length_s = _recognize(recognizer, recording, stopped)
         target.parent.mkdir(parents=True, exist_ok=True)
         for path in subtitles:
-            from asr.streaming.terminal.subtitles import srt
+            from asr.streaming.terminal.subtitles import document
 
-            _write(path, srt(event for event in events if event.type == "final"))
+            _write(path, document("srt", (event for event in events if event.type == "final")))
         if not target.exists():
             rows = [_row(recording, events, length_s), *(event.to_dict() for event in events)]
             write_rows(target, rows)

@@ -180,17 +180,8 @@ def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def srt(finals: Iterable[Final]) -> str:
-    """The text of an SRT (SubRip) file."""
-    return _file("srt", finals)
-
-
-def vtt(finals: Iterable[Final]) -> str:
-    """The text of a WebVTT file (https://www.w3.org/TR/webvtt1/)."""
-    return _file("vtt", finals)
-
-
-def _file(format: str, finals: Iterable[Final]) -> str:
+def document(format: str, finals: Iterable[Final]) -> str:
+    """The text of an SRT (SubRip) or WebVTT file (https://www.w3.org/TR/webvtt1/). `format`: see `Subtitles`."""
     subtitles = Subtitles(format)
     return subtitles.header + "".join(subtitles.add(final) for final in finals) + subtitles.finish()
 

@@ -26,7 +26,7 @@ from asr.runtime.search import Word
 from asr.streaming.events import Final
 from asr.streaming.server import page
 from asr.streaming.server.security.access import Access
-from asr.streaming.terminal.subtitles import srt
+from asr.streaming.terminal.subtitles import document
 
 JS = Path(__file__).parents[2] / "js"
 FIRST = "she walked to the sea"
@@ -100,7 +100,7 @@ def test_captions_survive_the_server(tmp_path: Path) -> None:
     assert seen["finals"] == [final.text for final in expected]
     assert len(seen["finals"]) == 2
     assert (tmp_path / "saved.text").read_text() == "".join(f"{final.text}\n" for final in expected)
-    assert (tmp_path / "saved.srt").read_text() == srt(expected)
+    assert (tmp_path / "saved.srt").read_text() == document("srt", expected)
     names = [re.sub(r"\d", "0", seen["saved"][kind]) for kind in ("text", "srt")]
     assert names == ["captions 0000-00-00 00.00.txt", "captions 0000-00-00 00.00.srt"]
     assert seen["cleared"] == 0  # and then the deletion was undone
@@ -115,7 +115,7 @@ def test_captions_survive_the_server(tmp_path: Path) -> None:
 
     # The page's subtitles are Python's.
     rounded = [shifted(final, 0.0) for final in given]
-    assert (tmp_path / "finals.srt").read_text() == srt(rounded)
+    assert (tmp_path / "finals.srt").read_text() == document("srt", rounded)
 
 
 @pytest.fixture(scope="module")
@@ -151,7 +151,7 @@ def test_a_file_is_captioned_where_it_is_dropped(pages: tuple[Any, Path]) -> Non
     assert seen["dropped"] == [shifted(final, 0.0).text] and seen["error"] == ""
     assert seen["chosen"] == 2 * seen["dropped"] and seen["listen"] == "Start listening"
     first = shifted(final, 0.0)
-    assert (folder / "saved.srt").read_text() == srt([first, shifted(final, first.end)])
+    assert (folder / "saved.srt").read_text() == document("srt", [first, shifted(final, first.end)])
     assert seen["statuses"] == ["Stopped.", "No speech was recognized."]
 
 

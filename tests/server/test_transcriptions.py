@@ -34,7 +34,7 @@ from support.server import RunningServer, serving
 from asr import Recognizer
 from asr.runtime.onnx_model import bundled_model
 from asr.streaming import Final
-from asr.streaming.terminal.subtitles import srt, vtt
+from asr.streaming.terminal.subtitles import document
 
 TOKEN = "open sesame"
 MAX_UPLOAD = 8_000_000
@@ -124,8 +124,8 @@ def test_each_format_holds_what_the_recognizer_writes(
     answer = transcribe(language="en", temperature=0.3, prompt="HELLO")
     assert answer.text == text and answer.usage.seconds == 14
     assert transcribe(response_format="text") == text + "\n"
-    assert transcribe(response_format="srt") == srt(finals)
-    assert transcribe(response_format="vtt") == vtt(finals)
+    assert transcribe(response_format="srt") == document("srt", finals)
+    assert transcribe(response_format="vtt") == document("vtt", finals)
     verbose = transcribe(response_format="verbose_json")
     assert verbose.text == text and verbose.words is None and verbose.duration == pytest.approx(13.728, abs=0.001)
     assert [(s.id, s.start, s.end, s.text) for s in verbose.segments] == [

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from asr.runtime.search import Word
 from asr.streaming.events import Event, Final, Partial
-from asr.streaming.terminal.subtitles import Cue, Cues, Subtitles, srt, vtt
+from asr.streaming.terminal.subtitles import Cue, Cues, Subtitles, document
 
 
 def final(text: str, start_s: float = 0.0, word_s: float = 0.3, pauses: dict[str, float] | None = None) -> Final:
@@ -60,8 +60,8 @@ def test_line_breaks_in_words_end_no_cue() -> None:
     words = tuple(Word(word, i / 5, (i + 1) / 5, 0.9) for i, word in enumerate(spoken))
     for kept in (words, words[:1] + words[2:]):
         expected = "1\n00:00:00,000 --> 00:00:01,500\nDear all, thank you\n\n"
-        assert srt([Final("", 0.0, 0.8, kept)]) == expected
-    assert srt([Final("", 0.2, 0.4, words[1:2])]) == ""
+        assert document("srt", [Final("", 0.0, 0.8, kept)]) == expected
+    assert document("srt", [Final("", 0.2, 0.4, words[1:2])]) == ""
 
 
 def test_two_lines_are_of_like_length() -> None:
@@ -97,15 +97,15 @@ def test_pause_within_a_short_utterance_splits_it() -> None:
 
 
 def test_srt() -> None:
-    assert srt([]) == ""
-    assert srt([final("YES", 0.44), final("A < B", 3.0, 0.5)]) == (
+    assert document("srt", []) == ""
+    assert document("srt", [final("YES", 0.44), final("A < B", 3.0, 0.5)]) == (
         "1\n00:00:00,440 --> 00:00:01,940\nYES\n\n2\n00:00:03,000 --> 00:00:05,200\nA < B\n\n"
     )
 
 
 def test_vtt() -> None:
-    assert vtt([]) == "WEBVTT\n\n"
-    assert vtt([final("A <B> --> R&D", 0.44, 0.5)]) == (
+    assert document("vtt", []) == "WEBVTT\n\n"
+    assert document("vtt", [final("A <B> --> R&D", 0.44, 0.5)]) == (
         "WEBVTT\n\n00:00:00.440 --> 00:00:03.240\nA &lt;B&gt; --&gt; R&amp;D\n\n"
     )
 
@@ -121,7 +121,7 @@ def test_vtt() -> None:
     ],
 )
 def test_times(seconds: float, time: str) -> None:
-    found = re.search(r"^(\S+) --> ", srt([final("YES", seconds)]), re.MULTILINE)
+    found = re.search(r"^(\S+) --> ", document("srt", [final("YES", seconds)]), re.MULTILINE)
     assert found is not None and found[1] == time
 
 
@@ -133,7 +133,7 @@ def test_a_file_grows_by_what_is_added(finals: list[Final]) -> None:
     text = subtitles.header
     for number, each in enumerate(finals, 1):
         text += subtitles.add(each)
-        assert text + copy.deepcopy(subtitles).finish() == vtt(finals[:number])
+        assert text + copy.deepcopy(subtitles).finish() == document("vtt", finals[:number])
     assert subtitles.finish() and not subtitles.finish()
 
 

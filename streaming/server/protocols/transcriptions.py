@@ -46,7 +46,7 @@ from asr.streaming.server.protocols.uploads import Upload, receive_form
 from asr.streaming.server.protocols.websocket import refusal
 from asr.streaming.server.server import Refused, Server
 from asr.streaming.server.session import Session, SessionFailed
-from asr.streaming.terminal.subtitles import srt, vtt
+from asr.streaming.terminal.subtitles import document
 
 logger = logging.getLogger("asr_stream.server")
 
@@ -205,10 +205,9 @@ def _whole(finals: list[Final], duration_s: float, options: Options, warnings: l
     text = joined(final.text for final in finals)
     if options.format == "text":
         return PlainTextResponse(text + "\n")
-    if options.format == "srt":
-        return PlainTextResponse(srt(finals))
-    if options.format == "vtt":
-        return PlainTextResponse(vtt(finals), media_type="text/vtt")
+    if options.format in ("srt", "vtt"):
+        media_type = "text/vtt" if options.format == "vtt" else "text/plain"
+        return PlainTextResponse(document(options.format, finals), media_type=media_type)
     usage = {"type": "duration", "seconds": math.ceil(duration_s)}  # an integer, as in OpenAI's; LiteLLM requires it
     extra: dict[str, Any] = {"warnings": warnings} if warnings else {}
     if options.format == "json":
