@@ -97,6 +97,12 @@ class Learner:
         self.average.update(self.model)
         return StepStats(Losses(*torch.stack(sums).sum(0).unbind()), grad_norm), lr
 
+    def averaged(self) -> AsrModel:
+        """A new network with the moving average of the weights, on `device` and in evaluation mode."""
+        model = AsrModel(self.model.config)
+        model.load_state_dict(self.average.weights)
+        return model.to(self.device).eval()
+
     def _gradients_stay_here(self) -> AbstractContextManager[Any]:
         """Context in which data-parallel training accumulates gradients without synchronizing them."""
         return self.losses.no_sync() if isinstance(self.losses, DistributedDataParallel) else nullcontext()

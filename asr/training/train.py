@@ -202,13 +202,11 @@ class Trainer:
 
     def _validate(self, progress: TrainingProgress) -> None:
         started = time.monotonic()
-        model = AsrModel(self.model.config)
-        model.load_state_dict(self.average.weights)
-        model.to(self.device)
+        model = self.learner.averaged()
         share = self.valid_cuts[self.rank :: self.world_size]
         with autocast(self.learner.precision, self.device):
             errors = validate(
-                model.eval(), self.tokenizer, share, self.config.data.max_batch_s, self.device, self.phone_tokenizer
+                model, self.tokenizer, share, self.config.data.max_batch_s, self.device, self.phone_tokenizer
             )
         counts = torch.tensor([[getattr(e, n) for n in e.__dataclass_fields__] for e in errors.values()])
         if self.world_size > 1:

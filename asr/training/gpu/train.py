@@ -25,7 +25,7 @@ from asr.training.gpu.recordings import Noise, Speech
 from asr.training.gpu.views import BatchFbank, Views
 from asr.training.gpu.waves import Waves
 from asr.training.inputs import phone_denominator
-from asr.training.precision import autocast, precision_on
+from asr.training.precision import autocast
 from asr.training.pretrained import ERROR_RATES, Pretrained
 from asr.training.short import Report
 from asr.training.step import Learner, num_views
@@ -206,7 +206,9 @@ def train(
 
     def check() -> None:
         if valid:
-            rates.update(_rates(learner.average.weights, start.tokenizer, valid, phones, config, device))
+            with autocast(learner.precision, device):
+                errors = validate(learner.averaged(), start.tokenizer, valid, MAX_VALID_BATCH_S, device, phones)
+            rates.update({name: each.rate for name, each in errors.items()})
             on_rates(step, rates)
 
     checks, losses, recent_s = 1, list[Tensor](), 0.0
@@ -243,21 +245,6 @@ def train(
         ) from error
     save()
     return completed
-
-
-def _rates(
-    weights: dict[str, Tensor],
-    tokenizer: Tokenizer,
-    valid: Sequence[HeldOut],
-    phones: PhoneTokenizer | None,
-    config: Config,
-    device: torch.device,
-) -> dict[str, float]:
-    model = AsrModel(replace(config.model, vocab_size=tokenizer.vocab_size))
-    model.load_state_dict(weights)
-    with autocast(precision_on(device, config.train.precision), device):
-        errors = validate(model.to(device).eval(), tokenizer, valid, MAX_VALID_BATCH_S, device, phones)
-    return {name: each.rate for name, each in errors.items()}
 
 
 def _ahead(planned: Iterator[Plan], tokens: Callable[[Plan], Targets]) -> Iterator[tuple[Plan, Targets]]:
