@@ -103,6 +103,12 @@ bool is_unset(const asr_options& options, const Option& option) {
   return option.of_model && (option.field.index() == 0 ? value == kUnset : std::isnan(value));
 }
 
+std::size_t offset_of(const Option& option) {
+  const asr_options options{};
+  const auto address = [&options](auto field) { return reinterpret_cast<const char*>(&(options.*field)); };
+  return static_cast<std::size_t>(std::visit(address, option.field) - reinterpret_cast<const char*>(&options));
+}
+
 void check(const asr_options& options) {
   for (const Option& option : kOptions) {
     const double value = raw(options, option);

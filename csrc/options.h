@@ -140,6 +140,7 @@ OptionValue parse(const Option& option, std::string_view text);
 OptionValue get(const asr_options& options, const Option& option);
 // Whether the option has the model file's value.
 bool is_unset(const asr_options& options, const Option& option);
+std::size_t offset_of(const Option& option);  // in asr_options, in bytes
 void check(const asr_options& options);
 // A model file's values for such options; sizes in encoder frames.
 struct ModelDefaults {

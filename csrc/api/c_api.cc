@@ -19,7 +19,6 @@
 
 #include "api/event_view.h"
 #include "api/failure.h"
-#include "api/layout.h"
 #include "api/model.h"
 #include "api/model_stream.h"
 #include "exclusive_use.h"

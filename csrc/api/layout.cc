@@ -1,5 +1,5 @@
-#include "api/layout.h"
-
+// The layout of asr_stream.h's structs, for bindings that are compiled separately from the library.
+//
 // The core's namespace has the same name as the C type, so the type is renamed in this file.
 #define asr_stream asr_stream_handle
 #include <asr_stream/asr_stream.h>
@@ -8,7 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
-#include <variant>
+
+#include "options.h"
 
 namespace asr_stream {
 
@@ -82,12 +83,6 @@ constexpr Row kRows[] = {
 };
 
 }  // namespace
-
-std::size_t offset_of(const Option& option) {
-  const asr_options options{};
-  const auto address = [&options](auto field) { return reinterpret_cast<const char*>(&(options.*field)); };
-  return static_cast<std::size_t>(std::visit(address, option.field) - reinterpret_cast<const char*>(&options));
-}
 
 }  // namespace asr_stream
 
