@@ -126,19 +126,10 @@ void gap(Stream& self, double num_samples, int sample_rate) {
   guarded([&] { self.gap(static_cast<std::int64_t>(num_samples), sample_rate); });
 }
 
-void end_utterance(Stream& self) {
-  guarded([&] { self.end_utterance(); });
+template <auto method, typename... Arguments>
+void call(Stream& self, Arguments... arguments) {
+  guarded([&] { (self.*method)(std::move(arguments)...); });
 }
-
-void change(Stream& self, std::shared_ptr<SegmentOptions> options) {
-  guarded([&] { self.change(std::move(options)); });
-}
-
-void finish(Stream& self) {
-  guarded([&] { self.finish(); });
-}
-
-void fail(Stream& self, const std::string& reason) { self.fail(reason); }
 
 // Returns null, a step {features, numFrames, numValid, begins, ends, view}, a scoring {tokens, encoderOut, numFrames},
 // units of the punctuation network {units, pauses}, or a tree of word pieces {pieces, parents, depths, ends}.
@@ -186,23 +177,15 @@ void stepped(Stream& self, const val& log_probs, const val& encoder_out, int num
   guarded([&] { self.stepped(of(rows), of(vectors), has_phones ? of(phones) : Rows{}); });
 }
 
-void scored(Stream& self, const val& scores) {
-  const std::vector<float> numbers = to_vector<float>(scores);
-  guarded([&] { self.scored(numbers); });
-}
-
-void lm_scored(Stream& self, const val& log_probs) {
-  const std::vector<float> numbers = to_vector<float>(log_probs);
-  guarded([&] { self.lm_scored(numbers); });
+template <auto method>
+void answer(Stream& self, const val& array) {
+  const std::vector<float> numbers = to_vector<float>(array);
+  guarded([&] { (self.*method)(numbers); });
 }
 
 void punctuated(Stream& self, const val& mark_probs, const val& case_probs) {
   const std::vector<float> marks = to_vector<float>(mark_probs), cases = to_vector<float>(case_probs);
   guarded([&] { self.punctuated(marks, cases); });
-}
-
-void not_punctuated(Stream& self, const std::string& reason) {
-  guarded([&] { self.not_punctuated(reason); });
 }
 
 val span(double start_s, double end_s) {
@@ -360,17 +343,17 @@ EMSCRIPTEN_BINDINGS(asr_stream) {
       .function("acceptFloat32", &accept<float>)
       .function("acceptInt16", &accept<std::int16_t>)
       .function("gap", &gap)
-      .function("endUtterance", &end_utterance)
-      .function("change", &change)
+      .function("endUtterance", &call<&Stream::end_utterance>)
+      .function("change", &call<&Stream::change, std::shared_ptr<SegmentOptions>>)
       .property("numChanges", +[](const Stream& self) { return static_cast<int>(self.num_changes()); })
-      .function("finish", &finish)
+      .function("finish", &call<&Stream::finish>)
       .function("work", &work)
       .function("stepped", &stepped)
-      .function("scored", &scored)
-      .function("lmScored", &lm_scored)
+      .function("scored", &answer<&Stream::scored>)
+      .function("lmScored", &answer<&Stream::lm_scored>)
       .function("punctuated", &punctuated)
-      .function("notPunctuated", &not_punctuated)
-      .function("fail", &fail)
+      .function("notPunctuated", &call<&Stream::not_punctuated, std::string>)
+      .function("fail", &call<&Stream::fail, std::string>)
       .function("takeEvents", &take_events);
 }
 
