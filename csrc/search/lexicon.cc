@@ -31,13 +31,6 @@ std::uint64_t beginning(std::string_view bytes) noexcept {
   return number;
 }
 
-std::vector<Lexicon::Entry> numbered(const std::vector<std::string_view>& words) {
-  std::vector<Lexicon::Entry> entries;
-  entries.reserve(words.size());
-  for (const std::string_view word : words) entries.push_back({word, static_cast<std::int32_t>(entries.size())});
-  return entries;
-}
-
 }  // namespace
 
 Lexicon::Lexicon(std::vector<Entry> entries, const float* log_probs) {
@@ -85,9 +78,6 @@ Lexicon::Lexicon(std::vector<Entry> entries, const float* log_probs) {
   }
   nodes_.shrink_to_fit();
 }
-
-Lexicon::Lexicon(const std::vector<std::string_view>& words, const float* log_probs)
-    : Lexicon(numbered(words), log_probs) {}
 
 std::int32_t Lexicon::child(std::int32_t node, std::uint8_t byte) const noexcept {
   const Node& parent = at(node);

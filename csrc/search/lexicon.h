@@ -25,8 +25,6 @@ class Lexicon {
 
   // `entries`: in any order. `log_probs`: of every word, by its id.
   Lexicon(std::vector<Entry> entries, const float* log_probs);
-  // Word i is spelled `words[i]`.
-  Lexicon(const std::vector<std::string_view>& words, const float* log_probs);
 
   // The child of `node` for the next byte; kNone if no word has this prefix.
   std::int32_t child(std::int32_t node, std::uint8_t byte) const noexcept;

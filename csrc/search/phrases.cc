@@ -30,7 +30,10 @@ Phrases::Phrases(std::string_view list, const std::vector<std::string>& tokens, 
 
 void Phrases::spell(const std::vector<std::string_view>& phrases, const std::vector<std::string>& tokens) {
   tokens_ = tokens;
-  const Lexicon trie(phrases, std::vector<float>(phrases.size()).data());
+  std::vector<Lexicon::Entry> entries;
+  for (const std::string_view phrase : phrases) entries.push_back({phrase, 0});  // only where one ends matters
+  const float log_prob = 0.0f;
+  const Lexicon trie(std::move(entries), &log_prob);
   begin_ = trie.child(kRoot, ' ');
   const std::vector<std::string> texts = token_texts(tokens);
   std::vector<std::vector<std::int32_t>> by_first_byte(256);
