@@ -292,10 +292,6 @@ val contract() {
   object.set("encoderFrameMs", kEncoderFrameMs);
   object.set("decoderInputs", names(kDecoderInputs));
   object.set("decoderOutputs", names(kDecoderOutputs));
-  object.set("punctuationInputs", names(kPunctuationInputs));
-  object.set("punctuationOutputs", names(kPunctuationOutputs));
-  object.set("neuralLmInputs", names(kNeuralLmInputs));
-  object.set("neuralLmOutputs", names(kNeuralLmOutputs));
   val options = val::object();  // C++ name: JavaScript name
   for (const Option& option : kOptions) options.set(camel_case(option.name), std::string(option.name));
   object.set("options", options);
@@ -311,8 +307,8 @@ EMSCRIPTEN_BINDINGS(asr_stream) {
   class_<ModelMetadata>("ModelMetadata")
       .smart_ptr<std::shared_ptr<ModelMetadata>>("std::shared_ptr<ModelMetadata>")
       .constructor(&make_metadata<ModelMetadata>)
-      .property("encoderInputs", +[](const ModelMetadata& m) { return to_array(m.encoder_inputs()); })
-      .property("encoderOutputs", +[](const ModelMetadata& m) { return to_array(m.encoder_outputs()); })
+      .property("inputs", +[](const ModelMetadata& m) { return to_array(m.encoder_inputs()); })
+      .property("outputs", +[](const ModelMetadata& m) { return to_array(m.encoder_outputs()); })
       .function("states", &states)
       .property("dim", +[](const ModelMetadata& m) { return static_cast<int>(m.dim); })
       .property("language", &ModelMetadata::language)
@@ -328,10 +324,14 @@ EMSCRIPTEN_BINDINGS(asr_stream) {
       .constructor(&make_lm);
   class_<PunctuationMetadata>("PunctuationMetadata")
       .smart_ptr<std::shared_ptr<PunctuationMetadata>>("std::shared_ptr<PunctuationMetadata>")
-      .constructor(&make_metadata<PunctuationMetadata>);
+      .constructor(&make_metadata<PunctuationMetadata>)
+      .property("inputs", +[](const PunctuationMetadata&) { return names(kPunctuationInputs); })
+      .property("outputs", +[](const PunctuationMetadata&) { return names(kPunctuationOutputs); });
   class_<NeuralLmMetadata>("NeuralLmMetadata")
       .smart_ptr<std::shared_ptr<NeuralLmMetadata>>("std::shared_ptr<NeuralLmMetadata>")
-      .constructor(&make_metadata<NeuralLmMetadata>);
+      .constructor(&make_metadata<NeuralLmMetadata>)
+      .property("inputs", +[](const NeuralLmMetadata&) { return names(kNeuralLmInputs); })
+      .property("outputs", +[](const NeuralLmMetadata&) { return names(kNeuralLmOutputs); });
   class_<SegmentOptions>("SegmentOptions")
       .smart_ptr<std::shared_ptr<SegmentOptions>>("std::shared_ptr<SegmentOptions>")
       .constructor(&make_options)

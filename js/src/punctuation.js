@@ -4,17 +4,18 @@ import { NetworkFile } from "./network_file.js";
 
 export class Punctuation extends NetworkFile {
   static open(core, bytes, ort, sessionOptions) {
-    const { punctuationInputs: inputs, punctuationOutputs: outputs } = core.contract();
-    const name = "the punctuation model";
-    return super.open(bytes, ort, sessionOptions, name, core.PunctuationMetadata, inputs, outputs);
+    return super.open(bytes, ort, sessionOptions, "the punctuation model", core.PunctuationMetadata);
   }
 
   // units: Int32Array of (numUnits, numWordFeatures); pauses: Int32Array of (numUnits,). Resolves to probabilities,
   // Float32Arrays of (numUnits, marks) and (numUnits, cases).
-  answer(units, pauses) {
+  async answer(units, pauses) {
     const numUnits = pauses.length;
-    return this.run([
-      [units, [1, numUnits, units.length / numUnits]], [pauses, [1, numUnits]], [[numUnits], [1]],
+    const outputs = await this.run([
+      this.integers(units, [1, numUnits, units.length / numUnits]),
+      this.integers(pauses, [1, numUnits]),
+      this.integers([numUnits], [1]),
     ]);
+    return outputs.map(({ data }) => data);
   }
 }

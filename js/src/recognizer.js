@@ -1,7 +1,8 @@
 // The recognizer: models and options. index.d.ts documents them.
 
 import { loadCore } from "./core.js";
-import { Model, ModelError, SESSION_OPTIONS } from "./model.js";
+import { Model } from "./model.js";
+import { ModelError, SESSION_OPTIONS } from "./network_file.js";
 import { NeuralLm } from "./neural_lm.js";
 import { Punctuation } from "./punctuation.js";
 import { read } from "./read.js";
@@ -29,7 +30,7 @@ export class Recognizer {
     try {
       if (neuralLmBytes) opened.neuralLm = await NeuralLm.open(core, neuralLmBytes, ort, sessionOptions);
       if (punctuationBytes) opened.punctuation = await Punctuation.open(core, punctuationBytes, ort, sessionOptions);
-      opened.model = await Model.open(modelBytes, ort, sessionOptions);
+      opened.model = await Model.open(core, modelBytes, ort, sessionOptions);
       const recognizer = await Recognizer.#made(values, opened);
       await recognizer.#warmUp().catch((error) => {
         recognizer.streamOptions.delete();
