@@ -1,9 +1,15 @@
 // Reads bytes from an array, a URL, or, in Node, a path.
 
+// The files of a recognizer, by the names of their options.
+export const FILES = {
+  model: "the model", lm: "the language model", neuralLm: "the neural language model",
+  punctuation: "the punctuation model",
+};
+
 const IN_NODE = typeof process === "object" && Boolean(process.versions?.node);
 
-// Returns the bytes of `source`; `what` describes it in error messages.
-export async function read(source, what) {
+// Returns the bytes of `source`; `what` describes it in error messages. report: called with the number of bytes so far.
+export async function read(source, what, report) {
   if (source instanceof Uint8Array) return source;
   if (source instanceof ArrayBuffer) return new Uint8Array(source);
   if (typeof source !== "string" && !(source instanceof URL)) {
@@ -25,5 +31,13 @@ export async function read(source, what) {
     throw new Error(`${what} ${source} cannot be loaded: ${error.message}`, { cause: error });
   }
   if (!response.ok) throw new Error(`${what} ${source} cannot be loaded: the server answers ${response.status}`);
-  return new Uint8Array(await response.arrayBuffer());
+  if (!report) return new Uint8Array(await response.arrayBuffer());
+  const pieces = [];
+  let numBytes = 0;
+  for (const reader = response.body.getReader(); ; ) {
+    const { done, value } = await reader.read();
+    if (done) return new Uint8Array(await new Blob(pieces).arrayBuffer());
+    pieces.push(value);
+    report((numBytes += value.length));
+  }
 }

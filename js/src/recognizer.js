@@ -5,7 +5,7 @@ import { Model } from "./model.js";
 import { ModelError, SESSION_OPTIONS } from "./network_file.js";
 import { NeuralLm } from "./neural_lm.js";
 import { Punctuation } from "./punctuation.js";
-import { read } from "./read.js";
+import { FILES, read } from "./read.js";
 import { Stream } from "./stream.js";
 
 const DEFAULTS = { lm: null, neuralLm: null, punctuation: null, sessionOptions: {} };
@@ -19,12 +19,9 @@ export class Recognizer {
     const values = checked(core, options);
     newOptions(core, values).delete(); // checks the options before files are read
     const ort = values.ort ?? (await defaultRuntime());
-    const [modelBytes, lmBytes, neuralLmBytes, punctuationBytes] = await Promise.all([
-      read(values.model, "the model"),
-      values.lm === null ? null : read(values.lm, "the language model"),
-      values.neuralLm === null ? null : read(values.neuralLm, "the neural language model"),
-      values.punctuation === null ? null : read(values.punctuation, "the punctuation model"),
-    ]);
+    const [modelBytes, lmBytes, neuralLmBytes, punctuationBytes] = await Promise.all(
+      Object.entries(FILES).map(([name, what]) =>
+        values[name] === null && name !== "model" ? null : read(values[name], what)));
     const sessionOptions = { ...SESSION_OPTIONS, ...values.sessionOptions };
     const opened = { core, lm: lmBytes && openLm(core, lmBytes) };
     try {

@@ -5,6 +5,7 @@
 // "ready" | "failed" | "opened" | "events" | "ended", ...}.
 
 import { Recognizer } from "./index.js";
+import { FILES, read } from "./read.js";
 
 // Recognition memory is WebAssembly memory: models, runtime, state.
 const memories = [];
@@ -15,11 +16,6 @@ WebAssembly.Memory = class extends WebAssembly.Memory {
   }
 };
 const memory = () => memories.reduce((sum, { buffer }) => sum + buffer.byteLength, 0);
-
-const FILES = {
-  model: "the model", lm: "the language model", neuralLm: "the neural language model",
-  punctuation: "the model for punctuation",
-};
 
 let recognizer;
 const sessions = new Map();
@@ -39,7 +35,7 @@ async function load({ options, runtime }) {
   };
   const names = Object.keys(FILES).filter((name) => typeof options[name] === "string");
   const files = await Promise.all(
-    names.map(async (name) => [name, await download(options[name], FILES[name], fetched(name))]));
+    names.map(async (name) => [name, await read(options[name], FILES[name], fetched(name))]));
   recognizer = await Recognizer.load({ ...options, ...Object.fromEntries(files), ...(ort && { ort }) });
   const { language } = recognizer;
   postMessage({ type: "ready", language, seconds: (performance.now() - start) / 1000, memory: memory() });
@@ -133,20 +129,4 @@ function concatenated(blocks) {
     at += block.length;
   }
   return whole;
-}
-
-async function download(url, what, report) {
-  const response = await fetch(url).catch(() => null);
-  if (!response?.ok) {
-    const why = response ? `the server answers ${response.status}` : "no answer";
-    throw new Error(`${what} ${url} cannot be loaded: ${why}`);
-  }
-  const pieces = [];
-  let numBytes = 0;
-  for (const reader = response.body.getReader(); ; ) {
-    const { done, value } = await reader.read();
-    if (done) return new Uint8Array(await new Blob(pieces).arrayBuffer());
-    pieces.push(value);
-    report((numBytes += value.length));
-  }
 }
