@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import sys
 import zlib
@@ -87,7 +86,6 @@ def _run(argv: list[str]) -> int:
         prog="asr",
         description="Prepare speech, train, evaluate and export streaming recognizers.",
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"asr {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")

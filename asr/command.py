@@ -10,11 +10,15 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 
 class Parser(argparse.ArgumentParser):
-    """Prints errors on one line that refers to --help."""
+    """Prints errors on one line that refers to --help, and its description and examples with their line breaks."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.formatter_class = argparse.RawDescriptionHelpFormatter
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")

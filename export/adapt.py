@@ -99,7 +99,6 @@ def word_errors(weights: str, cuts: Sequence[Any], lm: NgramLm) -> WordErrors:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = (
         "Adapts a model to one voice, with a few minutes of recordings and their texts.\n"
         "Every fourth recording is held out: these recordings decide when training stops,\n"

@@ -301,10 +301,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "noise",
         parents=[common],
         help="recordings without speech",
-        description="Pieces of recordings without speech, at random levels, every second one in a room, every second "
-        "one mixed with another recording or colored noise. Training on them in addition to speech teaches the model "
-        "to write nothing when there are no words.",
-        epilog="example: asr prepare noise kitchen_and_street --hours 1 --out data --name noise_alone",
+        description="Pieces of recordings without speech, at random levels, every second one in a\n"
+        "room, every second one mixed with another recording or colored noise. Training\n"
+        "on them in addition to speech teaches the model to write nothing when there\nare no words.",
+        epilog="example:\n  asr prepare noise kitchen_and_street --hours 1 --out data --name noise_alone",
     )
     noise.add_argument("folder", type=Path, metavar="DIR", help="recordings of noise, music, anything but speech")
     noise.add_argument("--hours", type=float, default=1.0, metavar="H", help="total duration (default: %(default)s)")

@@ -55,7 +55,6 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     commands = parser.add_subparsers(dest="what", required=True, metavar="what")
     train = commands.add_parser("train", help="train on text, one sentence per line, in the recognizer's spelling")
     train.add_argument("text", nargs="+", type=Path, metavar="TEXT", help="UTF-8, plain")

@@ -39,7 +39,6 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
         "text", nargs="+", metavar="TEXT*WEIGHT", help="UTF-8 text; WEIGHT is its share of each batch, 1 by default"
     )

@@ -38,7 +38,6 @@ examples:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     commands = parser.add_subparsers(dest="what", required=True, metavar="what")
 
     training = commands.add_parser("train", help="train the network, or continue a training")

@@ -45,7 +45,6 @@ def average(sources: Sequence[tuple[str, float]]) -> Pretrained:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = (
         "example:\n  asr average 'runs/ctc*0.4' 'bundled*0.6' -o mean.safetensors\n"
         "  asr evaluate mean.safetensors --data data/dev.jsonl.gz"

@@ -20,7 +20,6 @@ examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EPILOG.format(recipes=", ".join(sorted(path.stem for path in RECIPES.glob("*.yaml"))))
     parser.add_argument("config", help="a YAML file, or the name of a bundled recipe")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="e.g. optim.lr=5e-4 train.output=runs/mine")

@@ -49,7 +49,6 @@ SETTINGS = "transcribe.json"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `asr transcribe` on `parser`."""
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
         "inputs",
         nargs="+",

@@ -75,7 +75,6 @@ def new_parser() -> Parser:
         "protocol, Wyoming, and a page for browsers. If the environment variable\n"
         "ASR_STREAM_TOKEN is set, clients must send it.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1: this machine)")
     parser.add_argument("--port", type=_port, default=8000, help="default 8000; 0 chooses a free port")

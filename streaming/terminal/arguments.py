@@ -61,7 +61,6 @@ def new_parser() -> Parser:
         description="Live captions from the microphone; transcripts of files.",
         usage=USAGE,
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     sources = parser.add_argument_group("source")
     sources.add_argument(

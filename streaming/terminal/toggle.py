@@ -6,7 +6,6 @@ process holds a lock; a socket without a lock was left by a killed process.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import os
 import select
@@ -138,7 +137,6 @@ def main(argv: Sequence[str]) -> int:
         prog="asr-stream toggle",
         description="Switches the microphone of the running asr-stream --type on or off, and\nprints the new state.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("command", nargs="?", choices=COMMANDS, default="toggle", help="default: toggle")
     args = parser.parse_args(argv)

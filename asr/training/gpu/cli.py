@@ -42,7 +42,6 @@ NUM_NAMED = 3
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description, parser.epilog = DESCRIPTION, EXAMPLES
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument(
         "tables",
         nargs="+",
