@@ -24,6 +24,11 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
+def add_option(parser: argparse._ActionsContainer, name: str, default: float | str, metavar: str, help: str) -> None:
+    """Declares an option with a value of the type of `default`, which ends its help."""
+    parser.add_argument(name, type=type(default), default=default, metavar=metavar, help=f"{help} (%(default)s)")
+
+
 def prepare_output() -> None:
     """Lets standard output and error accept any text: characters that their encoding lacks are escaped.
 

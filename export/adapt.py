@@ -20,6 +20,7 @@ from lhotse import CutSet
 from rich.console import Console
 
 from asr._core import NgramLm
+from asr.command import add_option
 from asr.data.cuts import load_cuts
 from asr.data.manifests import read_table
 from asr.data.prepare import prepare
@@ -114,16 +115,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the folder of `asr record`, or a table of paths and texts as for `asr prepare manifest`",
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="MODEL.onnx", help="the new model, in int8")
-    parser.add_argument(
-        "--init",
-        default="bundled",
-        metavar="WEIGHTS",
-        help="a .safetensors or float32 .onnx file or a checkpoint to start from (bundled)",
+    add_option(
+        parser, "--init", "bundled", "WEIGHTS", "a .safetensors or float32 .onnx file or a checkpoint to start from"
     )
     parser.add_argument("--language", metavar="CODE", help="language of the model (bundled: en; otherwise not stated)")
-    parser.add_argument(
-        "--lm", default="bundled", metavar="FILE", help="language model for measuring word errors (bundled)"
-    )
+    add_option(parser, "--lm", "bundled", "FILE", "language model for measuring word errors")
 
 
 def run(args: argparse.Namespace) -> int:

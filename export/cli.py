@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from asr._core import NgramLm, is_language
+from asr.command import add_option
 from asr.export.decoding_graph import DecodingGraph, check_phones
 from asr.export.neural_lm import SHARE, WEIGHT, export_neural_lm
 from asr.export.parity import CASES
@@ -65,38 +66,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MS",
         help="default chunk; any chunk works at run time (640). sherpa-onnx: one file for each of MS,...",
     )
-    parser.add_argument(
-        "--left-context-ms",
-        type=int,
-        default=2560,
-        metavar="MS",
-        help="default left context of a chunk (2560)",
-    )
-    parser.add_argument(
+    add_option(parser, "--left-context-ms", 2560, "MS", "default left context of a chunk")
+    add_option(
+        parser,
         "--rescore-ctc-weight",
-        type=float,
-        default=ModelMetadata.rescore_ctc_weight,
-        metavar="W",
-        help="weight of CTC relative to the decoder when rescoring (%(default)s)",
+        ModelMetadata.rescore_ctc_weight,
+        "W",
+        "weight of CTC relative to the decoder when rescoring",
     )
     parser.add_argument(
         "--language",
         metavar="CODE",
         help="language of the model: en, de, de-CH, ... (bundled: en; if not stated, numbers stay words)",
     )
-    parser.add_argument(
-        "--share",
-        type=float,
-        default=SHARE,
-        metavar="S",
-        help="share of a neural language model when combined with n-grams (%(default)s)",
-    )
-    parser.add_argument(
-        "--weight",
-        type=float,
-        default=WEIGHT,
-        metavar="W",
-        help="weight of both models together, relative to the weight of n-grams alone (%(default)s)",
+    add_option(parser, "--share", SHARE, "S", "share of a neural language model when combined with n-grams")
+    add_option(
+        parser, "--weight", WEIGHT, "W", "weight of both models together, relative to the weight of n-grams alone"
     )
     parser.add_argument(
         "--lm",

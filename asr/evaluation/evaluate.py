@@ -17,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from asr._core import JOINT_BEAM_SIZE, LmFusion
+from asr.command import add_option
 from asr.data.cuts import batches_by_length, evenly_spread, iterate_cuts, read_all
 from asr.evaluation.engine import Encoded, Engine, open_engine
 from asr.evaluation.plots import plot_wer
@@ -236,13 +237,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MS,...",
         help="chunk sizes; full is the whole utterance in one chunk",
     )
-    parser.add_argument(
-        "--left-context-ms",
-        type=int,
-        default=2560,
-        metavar="MS",
-        help="audio before the chunk that the encoder sees (2560)",
-    )
+    add_option(parser, "--left-context-ms", 2560, "MS", "audio before the chunk that the encoder sees")
     parser.add_argument(
         "--search",
         metavar="NAME,...",

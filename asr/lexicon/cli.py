@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import track
 
 from asr._core import G2p
+from asr.command import add_option
 from asr.files import replacing, require_folder
 from asr.lexicon.g2p import G2pOptions, error_rates, load_g2p, train
 from asr.lexicon.lexicon import CMUDICT, Lexicon, LexiconError, load_lexicon
@@ -44,16 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     training = commands.add_parser("train", help="train a model that pronounces any word")
     training.add_argument("dictionary", metavar="DICT", help='a dictionary file, or "cmudict" for the English one')
     training.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="e.g. g2p.model")
-    training.add_argument(
-        "--order",
-        type=int,
-        default=defaults.order,
-        metavar="N",
-        help=f"order of the n-grams, 2 to {MAX_ORDER} (%(default)s)",
-    )
-    training.add_argument(
-        "--megabytes", type=float, default=defaults.megabytes, metavar="MB", help="size to prune to (%(default)s)"
-    )
+    add_option(training, "--order", defaults.order, "N", f"order of the n-grams, 2 to {MAX_ORDER}")
+    add_option(training, "--megabytes", defaults.megabytes, "MB", "size to prune to")
     training.add_argument(
         "--held-out",
         type=float,
@@ -82,13 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             help="a model that pronounces words missing from the dictionary; bundled: that of the bundled language "
             f"model, the default of show with --dict {CMUDICT}",
         )
-        command.add_argument(
-            "--max-variants",
-            type=int,
-            default=2,
-            metavar="N",
-            help="maximum pronunciations of a word missing from the dictionary (%(default)s)",
-        )
+        add_option(command, "--max-variants", 2, "N", "maximum pronunciations of a word missing from the dictionary")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from asr._core import NgramLm
-from asr.command import counted, split_weight
+from asr.command import add_option, counted, split_weight
 from asr.files import replacing, require_folder
 from asr.lexicon.g2p import load_g2p
 from asr.lexicon.lexicon import Pronunciation, load_lexicon
@@ -58,13 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="what", required=True, metavar="what")
     train = commands.add_parser("train", help="train on text, one sentence per line, in the recognizer's spelling")
     train.add_argument("text", nargs="+", type=Path, metavar="TEXT", help="UTF-8, plain")
-    train.add_argument(
-        "--order", type=int, default=3, metavar="N", help=f"order of the n-grams, 2 to {MAX_ORDER} (%(default)s)"
-    )
+    add_option(train, "--order", 3, "N", f"order of the n-grams, 2 to {MAX_ORDER}")
     vocabulary = train.add_mutually_exclusive_group()
-    vocabulary.add_argument(
-        "--num-words", type=int, default=100_000, metavar="N", help="size of the vocabulary (%(default)s)"
-    )
+    add_option(vocabulary, "--num-words", 100_000, "N", "size of the vocabulary")
     vocabulary.add_argument(
         "--vocabulary",
         type=Path,
@@ -74,9 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     adapting = commands.add_parser("adapt", help="adapt a language model to your own sentences: the usual case")
     adapting.add_argument("text", nargs="+", type=Path, metavar="TEXT", help="UTF-8, one sentence per line")
     adapting.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="e.g. mine.lm")
-    adapting.add_argument(
-        "--base", default="bundled", metavar="MODEL", help="the language model to adapt (%(default)s)"
-    )
+    add_option(adapting, "--base", "bundled", "MODEL", "the language model to adapt")
     adapting.add_argument(
         "--weight",
         type=float,
@@ -104,9 +98,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     cutting.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
     for command in (train, mixed):
-        command.add_argument(
-            "--megabytes", type=float, default=15.0, metavar="MB", help="size to prune to (%(default)s)"
-        )
+        add_option(command, "--megabytes", 15.0, "MB", "size to prune to")
         command.add_argument("--test", type=Path, metavar="TEXT", help="print the perplexity of this text")
     for command in (train, packed, mixed):
         command.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="e.g. words.lm")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from asr.command import split_weight
+from asr.command import add_option, split_weight
 from asr.files import require_folder
 from asr.lm.packed import LmError
 from asr.neural_lm.checkpoint import NeuralLmCheckpoint
@@ -44,25 +44,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="e.g. lm.pt")
     parser.add_argument("--resume", action="store_true", help="continue the training in FILE of --output")
-    parser.add_argument(
-        "--steps", type=int, default=DEFAULTS.steps, metavar="N", help="steps of the whole training (%(default)s)"
-    )
+    add_option(parser, "--steps", DEFAULTS.steps, "N", "steps of the whole training")
     parser.add_argument("--minutes", type=float, metavar="M", help="end the whole training after this many minutes")
     parser.add_argument(
         "--init",
         metavar="FILE",
         help="start with the weights of an .onnx file of `asr export`, or of the bundled one: bundled",
     )
-    parser.add_argument(
-        "--lr", type=float, default=DEFAULTS.lr, metavar="RATE", help="peak learning rate (%(default)s)"
-    )
-    parser.add_argument(
-        "--cooldown",
-        type=float,
-        default=COOLDOWN,
-        metavar="SHARE",
-        help="last share of the training, over which the rate falls to zero (%(default)s)",
-    )
+    add_option(parser, "--lr", DEFAULTS.lr, "RATE", "peak learning rate")
+    add_option(parser, "--cooldown", COOLDOWN, "SHARE", "last share of the training, over which the rate falls to zero")
     parser.add_argument("--pieces", type=int, metavar="N", help=f"number of word pieces ({NUM_PIECES})")
     parser.add_argument(
         "--layers", type=int, metavar="N", help=f"layers of a new network ({NeuralLmConfig(1).num_layers})"
@@ -74,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"rows of {DEFAULTS.length} pieces in a step (%(default)s); 512 on a GPU",
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="random seed (%(default)s)")
+    add_option(parser, "--seed", 0, "N", "random seed")
 
 
 def _initial(name: str | None) -> NeuralLmCheckpoint | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from asr.command import add_option
 from asr.files import require_folder
 from asr.punctuation.checkpoint import PunctuationCheckpoint
 from asr.punctuation.corpus import HELD_OUT, Corpus, CorpusReader, read
@@ -44,17 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     training.add_argument("text", nargs="+", type=Path, metavar="FILE", help="UTF-8, one cased sentence per line")
     training.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="e.g. punctuation.pt")
     training.add_argument("--resume", action="store_true", help="continue the training in FILE of --output")
-    training.add_argument(
-        "--steps", type=int, default=DEFAULTS.steps, metavar="N", help="steps of the whole training (%(default)s)"
-    )
+    add_option(training, "--steps", DEFAULTS.steps, "N", "steps of the whole training")
     training.add_argument("--minutes", type=float, metavar="M", help="end the whole training after this many minutes")
-    training.add_argument(
-        "--words", type=float, default=20.0, metavar="N", help="million words to read of each file (%(default)s)"
-    )
-    training.add_argument(
-        "--rows", type=int, default=DEFAULTS.rows, metavar="N", help="rows of 64 words in a batch (%(default)s)"
-    )
-    training.add_argument("--seed", type=int, default=DEFAULTS.seed, metavar="N", help="random seed (%(default)s)")
+    add_option(training, "--words", 20.0, "N", "million words to read of each file")
+    add_option(training, "--rows", DEFAULTS.rows, "N", "rows of 64 words in a batch")
+    add_option(training, "--seed", DEFAULTS.seed, "N", "random seed")
 
     evaluation = commands.add_parser("evaluate", help="F1 of punctuation and capitals on cased text")
     evaluation.add_argument("model", type=Path, metavar="MODEL", help="an .onnx file or a checkpoint")
@@ -70,9 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     evaluation.add_argument(
         "--iwslt", action="store_true", help="the files are of the TED benchmark: a word and its mark per line, no case"
     )
-    evaluation.add_argument(
-        "--words", type=float, default=0.1, metavar="N", help="million words to read of each file (%(default)s)"
-    )
+    add_option(evaluation, "--words", 0.1, "N", "million words to read of each file")
 
     showing = commands.add_parser("show", help="show words with case and punctuation")
     showing.add_argument("model", type=Path, metavar="MODEL", help="an .onnx file")

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from asr.command import split_weight
+from asr.command import add_option, split_weight
 from asr.cores import num_cores
 from asr.data.audio import find_sounds
 from asr.files import require_folder
@@ -56,15 +56,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="M",
         help="minutes of training, not counting the time to read the recordings",
     )
-    parser.add_argument(
-        "--init", default="bundled", metavar="WEIGHTS", help="weights to start from, as for train.init (bundled)"
-    )
+    add_option(parser, "--init", "bundled", "WEIGHTS", "weights to start from, as for train.init")
     parser.add_argument("--valid", nargs="+", default=[], metavar="TABLE", help="recordings and texts to validate on")
     parser.add_argument("--noise", type=Path, metavar="DIR", help="recordings without speech (default: synthesized)")
     parser.add_argument("--rooms", type=Path, metavar="DIR", help="room impulse responses (default: simulated)")
-    parser.add_argument(
-        "--num-rooms", type=int, default=500, metavar="N", help="number of simulated rooms (%(default)s)"
-    )
+    add_option(parser, "--num-rooms", 500, "N", "number of simulated rooms")
     parser.add_argument(
         "--lexicon",
         default="bundled",
@@ -72,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="pronunciations for a network with phones, of `asr lexicon make` (default: those of the bundled "
         "language model)",
     )
-    parser.add_argument("--lr", type=float, default=Options.lr, metavar="RATE", help="peak learning rate (%(default)s)")
+    add_option(parser, "--lr", Options.lr, "RATE", "peak learning rate")
     parser.add_argument(
         "--batch-s",
         type=float,
@@ -80,8 +76,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="seconds of audio in a batch, with padding; it is used in two views (%(default)g)",
     )
-    parser.add_argument("--jobs", type=int, default=num_cores(), metavar="N", help="processes that read (%(default)s)")
-    parser.add_argument("--seed", type=int, default=Options.seed, metavar="N", help="random seed (%(default)s)")
+    add_option(parser, "--jobs", num_cores(), "N", "processes that read")
+    add_option(parser, "--seed", Options.seed, "N", "random seed")
 
 
 def run(args: argparse.Namespace) -> int:
