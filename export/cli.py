@@ -22,10 +22,8 @@ from asr.features import ENCODER_FRAME_MS
 from asr.files import require_folder
 from asr.lm.mix import pruned
 from asr.lm.packed import LmError, read_packed, unpack
-from asr.neural_lm.checkpoint import KIND as NEURAL_LM
 from asr.neural_lm.checkpoint import NeuralLmCheckpoint
 from asr.options import flag
-from asr.punctuation.checkpoint import KIND as PUNCTUATION
 from asr.punctuation.checkpoint import PunctuationCheckpoint
 from asr.runtime.metadata import ModelMetadata
 from asr.training.checkpoint import average_newest, kind_of, load_pretrained, resolve
@@ -101,9 +99,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Entry of `asr export`."""
     kind = kind_of(Path(args.checkpoint))
-    if kind == PUNCTUATION:
+    if kind == PunctuationCheckpoint.KIND:
         return _run_punctuation(args)
-    if kind == NEURAL_LM:
+    if kind == NeuralLmCheckpoint.KIND:
         return _run_neural_lm(args)
     chunk_sizes = [_frames("--chunk-ms", ms, 1) for ms in args.chunk_ms.split(",")]
     if len(chunk_sizes) > 1 and args.target != "sherpa-onnx":

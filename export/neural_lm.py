@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import cast
 
@@ -105,7 +105,7 @@ def export_neural_lm(
             "weight": str(weight),
             "license": license,
             "quantization": "int8" if int8 else "none",
-            "config": json.dumps(checkpoint.config.to_dict()),
+            "config": json.dumps(asdict(checkpoint.config)),
             "training": json.dumps(checkpoint.summary),
         },
     )

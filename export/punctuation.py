@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -71,7 +71,7 @@ def export_punctuation(
             "mixed_case": json.dumps(checkpoint.mixed, ensure_ascii=False),
             "license": license,
             "quantization": "int8" if int8 else "none",
-            "config": json.dumps(model.config.to_dict()),
+            "config": json.dumps(asdict(model.config)),
             "training": json.dumps(checkpoint.summary),
         },
     )

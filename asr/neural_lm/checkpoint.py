@@ -11,15 +11,16 @@ import torch
 from torch import Tensor
 
 from asr.neural_lm.model import NeuralLm, NeuralLmConfig
+from asr.recipe import from_dict
 from asr.tokenizer import Tokenizer
-from asr.training.checkpoint import CheckpointError, read_kind, write_values
-
-KIND = "asr_stream_neural_lm"
-FORMAT_VERSION = 1
+from asr.training.checkpoint import CheckpointError, CheckpointFile
 
 
 @dataclass
-class NeuralLmCheckpoint:
+class NeuralLmCheckpoint(CheckpointFile):
+    KIND = "asr_stream_neural_lm"
+    SOURCE = "a neural language model"
+
     config: NeuralLmConfig
     tokenizer: Tokenizer
     weights: dict[str, Tensor]
@@ -33,10 +34,8 @@ class NeuralLmCheckpoint:
         model.load_state_dict(self.weights)
         return model.eval()
 
-    def save(self, path: Path) -> None:
-        """Writes atomically. Raises OSError if it cannot."""
-        fields = vars(self) | {"config": self.config.to_dict(), "tokenizer": self.tokenizer.to_dict()}
-        write_values(path, {"kind": KIND, "format_version": FORMAT_VERSION, **fields})
+    def check(self) -> None:
+        self.model()
 
     @staticmethod
     def from_onnx(path: Path) -> NeuralLmCheckpoint:
@@ -52,7 +51,7 @@ class NeuralLmCheckpoint:
             graph = onnx.load(path)
             properties = {entry.key: entry.value for entry in graph.metadata_props}
             tensors = {tensor.name: torch.from_numpy(to_array(tensor).copy()) for tensor in graph.graph.initializer}
-            config = NeuralLmConfig.from_dict(json.loads(properties["config"]))
+            config = from_dict(NeuralLmConfig, json.loads(properties["config"]))
             weights = NeuralLm(config).state_dict()
             for name in weights:
                 whole = tensors.get(f"model.{name}")
@@ -70,13 +69,3 @@ class NeuralLmCheckpoint:
             reason = str(error).splitlines()[0]
             raise CheckpointError(f"{path} is not a neural language model of asr export: {reason}") from error
         return checkpoint
-
-    @staticmethod
-    def load(path: Path) -> NeuralLmCheckpoint:
-        """Raises CheckpointError, with the name of the file, if it is not one or is damaged."""
-
-        def build(values: dict[str, Any]) -> NeuralLmCheckpoint:
-            config, tokenizer = NeuralLmConfig.from_dict(values.pop("config")), values.pop("tokenizer")
-            return NeuralLmCheckpoint(config, Tokenizer.from_dict(tokenizer), **values)
-
-        return read_kind(path, KIND, "a neural language model", FORMAT_VERSION, build)

@@ -6,11 +6,9 @@ tree without branches; the network is trained on sentences.
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -38,13 +36,6 @@ class NeuralLmConfig:
                 raise ValueError(f"{field} {getattr(self, field)} must be at least 1")
         if self.dim % (2 * self.num_heads):
             raise ValueError(f"dim {self.dim} must be a multiple of 2 * num_heads, {2 * self.num_heads}")
-
-    def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
-
-    @staticmethod
-    def from_dict(values: Mapping[str, Any]) -> NeuralLmConfig:
-        return NeuralLmConfig(**values)
 
 
 class NeuralLmLayer(nn.Module):

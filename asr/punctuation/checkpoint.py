@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,14 +10,14 @@ from torch import Tensor
 
 from asr.punctuation.corpus import NONE
 from asr.punctuation.model import Punctuator, PunctuatorConfig
-from asr.training.checkpoint import read_kind, write_values
-
-KIND = "asr_stream_punctuation"
-FORMAT_VERSION = 1
+from asr.training.checkpoint import CheckpointFile
 
 
 @dataclass
-class PunctuationCheckpoint:
+class PunctuationCheckpoint(CheckpointFile):
+    KIND = "asr_stream_punctuation"
+    SOURCE = "`asr text train`"
+
     config: PunctuatorConfig
     weights: dict[str, Tensor]
     """The weights as trained."""
@@ -41,16 +40,5 @@ class PunctuationCheckpoint:
             model.head.bias[NONE] -= self.none_offset
         return model.eval()
 
-    def save(self, path: Path) -> None:
-        """Writes atomically. Raises OSError if it cannot."""
-        fields = vars(self) | {"config": self.config.to_dict()}
-        write_values(path, {"kind": KIND, "format_version": FORMAT_VERSION, **fields})
-
-    @staticmethod
-    def load(path: Path) -> PunctuationCheckpoint:
-        """Raises CheckpointError, with the name of the file, if it is not one or is damaged."""
-
-        def build(values: dict[str, Any]) -> PunctuationCheckpoint:
-            return PunctuationCheckpoint(PunctuatorConfig.from_dict(values.pop("config")), **values)
-
-        return read_kind(path, KIND, "`asr text train`", FORMAT_VERSION, build)
+    def check(self) -> None:
+        self.model()

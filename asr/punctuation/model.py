@@ -7,9 +7,7 @@ This makes the network streaming: an answer with that many words after it never 
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -48,13 +46,6 @@ class PunctuatorConfig:
             raise ValueError(f"look_ahead {self.look_ahead} must be a number of at least 0 for each layer")
         if self.dim % (2 * self.num_heads):
             raise ValueError(f"dim {self.dim} must be a multiple of 2 * num_heads, {2 * self.num_heads}")
-
-    def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self) | {"look_ahead": list(self.look_ahead)}
-
-    @staticmethod
-    def from_dict(values: dict[str, Any]) -> PunctuatorConfig:
-        return PunctuatorConfig(**(values | {"look_ahead": tuple(values["look_ahead"])}))
 
 
 class Punctuator(nn.Module, PunctuationNetwork):

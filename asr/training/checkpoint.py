@@ -9,10 +9,9 @@ from __future__ import annotations
 import dataclasses
 import re
 import zipfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar, get_type_hints
 
 import torch
 from torch import Tensor
@@ -28,11 +27,52 @@ from asr.training.pretrained import ERROR_RATES, CheckpointError, Pretrained, ch
 FORMAT_VERSION = 1
 _NAME = re.compile(r"checkpoint-(\d+)\.pt")
 
-C = TypeVar("C", bound=Any)
+C = TypeVar("C", bound="CheckpointFile")
+
+
+class CheckpointFile:
+    """Base of the checkpoints: dataclasses with a `config`, and a `tokenizer` if they have one, in a PyTorch file."""
+
+    KIND: ClassVar[str | None] = None
+    """Tells the kinds apart in the file; a recognizer's checkpoint has none."""
+    SOURCE: ClassVar[str] = "`asr train`"
+    """Whose checkpoints these are, for messages."""
+    config: Any
+
+    def save(self, path: Path) -> None:
+        """Writes atomically: `path` has its former content or all of the new one. Raises OSError on failure."""
+        values = {"kind": self.KIND, "format_version": FORMAT_VERSION, **vars(self)}
+        values["config"] = dataclasses.asdict(self.config)
+        if "tokenizer" in values:
+            values["tokenizer"] = values["tokenizer"].to_dict()
+        write_values(path, values)
+
+    @classmethod
+    def load(cls: type[C], path: str | Path) -> C:
+        """Reads a checkpoint. Raises CheckpointError with the file and the reason."""
+        values = read_values(path)
+        if not isinstance(values, dict) or values.pop("kind", None) != cls.KIND:
+            raise CheckpointError(f"{path} is not a checkpoint of {cls.SOURCE}")
+        if (found := values.pop("format_version", None)) != FORMAT_VERSION:
+            raise CheckpointError(f"{path} has checkpoint format {found!r}; this version reads format {FORMAT_VERSION}")
+        try:
+            values["config"] = from_dict(get_type_hints(cls)["config"], values["config"])
+            if "tokenizer" in values:
+                values["tokenizer"] = Tokenizer.from_dict(values["tokenizer"])
+            checkpoint = cls(**values)
+            checkpoint.check()
+        except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+            reason = str(error).splitlines()[0]
+            raise CheckpointError(f"{path} is not an asr-stream checkpoint, or it is damaged: {reason}") from error
+        return checkpoint
+
+    def check(self) -> None:
+        """Raises an error of Python or PyTorch if the parts do not fit together."""
+        raise NotImplementedError
 
 
 @dataclass
-class Checkpoint:
+class Checkpoint(CheckpointFile):
     config: Config
     tokenizer: Tokenizer
     weights: dict[str, Tensor]
@@ -72,18 +112,6 @@ class Checkpoint:
                 f"the summary of the training in the checkpoint is damaged ({error}): take another one of the run"
             ) from error
 
-    def save(self, path: Path) -> None:
-        """Writes atomically: `path` has its former content or all of the new one. Raises OSError on failure."""
-        values = {
-            "format_version": FORMAT_VERSION,
-            "config": self.config.to_dict(),
-            "tokenizer": self.tokenizer.to_dict(),
-            "weights": self.weights,
-            "average": self.average,
-            "training": self.training,
-        }
-        write_values(path, values)
-
     def save_step(self, folder: Path, keep: int) -> None:
         """Saves the checkpoint of its step in the folder of a run and keeps only the newest `keep` checkpoints.
 
@@ -95,28 +123,11 @@ class Checkpoint:
         for part in folder.glob("*.pt.part"):  # left by a killed process
             part.unlink()
 
-    @staticmethod
-    def load(path: str | Path, device: str = "cpu") -> Checkpoint:
-        """Reads a checkpoint. Raises CheckpointError with the file and the reason."""
-        values = read_values(path, device)
-        if not isinstance(values, dict) or values.get("format_version") != FORMAT_VERSION:
-            found = values.get("format_version") if isinstance(values, dict) else None
-            raise CheckpointError(f"{path} has checkpoint format {found!r}; this version reads format {FORMAT_VERSION}")
-        try:
-            checkpoint = Checkpoint(
-                from_dict(Config, values["config"]),
-                Tokenizer.from_dict(values["tokenizer"]),
-                values["weights"],
-                values["average"],
-                dict(values["training"]),
-            )
-            for weights in (checkpoint.weights, checkpoint.average):
-                check_weights(weights, checkpoint.model_config)
-        except KeyError as error:
-            raise CheckpointError(f"{path} lacks {error} and is not an asr-stream checkpoint") from error
-        except (AttributeError, TypeError, ValueError) as error:
-            raise CheckpointError(f"{path} is not an asr-stream checkpoint: {error}") from error
-        return checkpoint
+    def check(self) -> None:
+        for weights in (self.weights, self.average):
+            check_weights(weights, self.model_config)
+        if not isinstance(self.training, dict):
+            raise ValueError("the state of its training is not a dictionary")
 
 
 def write_values(path: Path, values: dict[str, Any]) -> None:
@@ -129,12 +140,12 @@ def write_values(path: Path, values: dict[str, Any]) -> None:
         raise OSError(f"cannot write {path}: {getattr(cause, 'strerror', None) or error}") from error
 
 
-def read_values(path: str | Path, device: str = "cpu") -> Any:
+def read_values(path: str | Path) -> Any:
     """The values of a PyTorch file. Raises CheckpointError, with its name, if it is not one or is damaged."""
     try:
         with zipfile.ZipFile(path) as archive:
             damaged = archive.testzip()  # PyTorch writes checksums but does not check them
-        values = torch.load(path, map_location=device, weights_only=True)
+        values = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
         raise CheckpointError(f"cannot read checkpoint {path}: {error.strerror or error}") from error
     except Exception as error:  # torch.load raises many types for damaged files
@@ -143,25 +154,6 @@ def read_values(path: str | Path, device: str = "cpu") -> Any:
     if damaged:
         raise CheckpointError(f"{path} is damaged: {damaged} in it does not have the checksum that was written")
     return values
-
-
-def read_kind(path: Path, kind: str, name: str, format_version: int, build: Callable[[dict[str, Any]], C]) -> C:
-    """The checkpoint of this kind, `name` in messages, that `build` makes of the values.
-
-    Raises CheckpointError, with the name of the file, if it is not one or is damaged.
-    """
-    values = read_values(path)
-    if not isinstance(values, dict) or values.pop("kind", None) != kind:
-        raise CheckpointError(f"{path} is not a checkpoint of {name}")
-    if values.pop("format_version", None) != format_version:
-        raise CheckpointError(f"{path} has another format; this version reads format {format_version}")
-    try:
-        checkpoint = build(values)
-        checkpoint.model()
-    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
-        reason = str(error).splitlines()[0]
-        raise CheckpointError(f"{path} is damaged, or from a different version: {reason}") from error
-    return checkpoint
 
 
 def kind_of(path: Path) -> str | None:
