@@ -170,7 +170,8 @@ class Segment {
   void rescore_sentences(std::vector<Hypothesis> sentences);
   void keep_distinct(std::vector<Hypothesis>& hypotheses) const;
   // sentences: the chosen one, then the others, most likely first.
-  void report_final(std::vector<Hypothesis> sentences);
+  void report_final(std::vector<Hypothesis> sentences) { report_final(sentences, sentences.size()); }
+  void report_final(std::vector<Hypothesis>& sentences, std::size_t num_scored);
   void begin_utterance();
   void report_partial(bool finished = false);  // finished: the utterance has ended, so its last word is complete
   void report_nonfinite();

@@ -70,9 +70,10 @@ void Segment::rescore_sentences(std::vector<Hypothesis> sentences) {
 void Segment::lm_scored(const std::vector<float>& log_probs) {
   asked_for<PieceTree>(work());
   std::vector<Hypothesis> sentences = rescoring_->rescored(log_probs);
+  const std::size_t num_rescored = rescoring_->num_rescored();
   rescoring_.reset();
   work_.reset();
-  report_final(std::move(sentences));
+  report_final(sentences, num_rescored);
   proceed();
 }
 
@@ -87,10 +88,13 @@ void Segment::keep_distinct(std::vector<Hypothesis>& hypotheses) const {
   hypotheses = std::move(kept);
 }
 
-void Segment::report_final(std::vector<Hypothesis> sentences) {
+// num_scored: see `set_posteriors`.
+void Segment::report_final(std::vector<Hypothesis>& sentences, std::size_t num_scored) {
   const auto count = static_cast<std::size_t>(1 + options_->options.max_alternatives);
   if (count > 1 && !last_searcher().has_lattice()) keep_distinct(sentences);
-  if (sentences.size() > 1 || last_searcher().has_lattice()) set_posteriors(sentences, count);
+  if (sentences.size() > 1 || last_searcher().has_lattice()) {
+    set_posteriors(sentences, std::min(num_scored, sentences.size()), count);
+  }
   sentences.resize(std::min(count, sentences.size()));
   std::vector<std::vector<Word>> words = last_searcher().words(sentences, last_start_s());
   const std::vector<Word>& best = words.front();

@@ -67,7 +67,10 @@ NeuralLmMetadata::NeuralLmMetadata(const MetadataEntries& entries)
 SentenceRescoring::SentenceRescoring(const LmFusion& fusion, const NeuralLmMetadata& lm,
                                      std::vector<Hypothesis> sentences, const std::vector<std::string>& context,
                                      const NgramLm::State* before)
-    : share_(lm.share), weight_(lm.weight), ngram_weight_(static_cast<double>(fusion.options().weight)) {
+    : share_(lm.share),
+      weight_(lm.weight),
+      ngram_weight_(static_cast<double>(fusion.options().weight)),
+      sentences_(std::move(sentences)) {
   const WordPieces& pieces = lm.pieces;
   std::vector<std::int32_t> beginning;
   for (const std::string& word : context) {
@@ -78,8 +81,8 @@ SentenceRescoring::SentenceRescoring(const LmFusion& fusion, const NeuralLmMetad
   if (!beginning.empty()) beginning.push_back(WordPieces::kSentenceEdge);
   std::int32_t root = child(-1, WordPieces::kSentenceEdge);
   for (const std::int32_t piece : beginning) root = child(root, piece);
-  const double lowest = sentences.front().score() - kRescoringBeam;
-  for (Hypothesis& sentence : sentences) {
+  const double lowest = sentences_.front().score() - kRescoringBeam;
+  for (const Hypothesis& sentence : sentences_) {
     if (sentence.score() < lowest || nodes_.size() >= kMaxNodes) break;
     Scored scored{fusion.log_probs(before, sentence.words), {}, {}};
     std::int32_t node = root;
@@ -93,7 +96,6 @@ SentenceRescoring::SentenceRescoring(const LmFusion& fusion, const NeuralLmMetad
     }
     scored.before.push_back(node);
     scored.nodes.push_back(child(node, WordPieces::kSentenceEdge));
-    sentences_.push_back(std::move(sentence));
     scored_.push_back(std::move(scored));
   }
   std::int32_t unused = 0;
@@ -154,7 +156,8 @@ std::vector<Hypothesis> SentenceRescoring::rescored(const std::vector<float>& lo
     const double before = total[static_cast<std::size_t>(tree_.parents[node])];
     total[node] = before + static_cast<double>(std::max(log_probs[node], kLeast));
   }
-  for (std::size_t i = 0; i < sentences_.size(); ++i) {
+  const double best_before = sentences_.front().score(), last_before = sentences_[num_rescored() - 1].score();
+  for (std::size_t i = 0; i < num_rescored(); ++i) {
     const Scored& scored = scored_[i];
     double gain = 0.0;
     for (std::size_t word = 0; word < scored.nodes.size(); ++word) {
@@ -168,7 +171,7 @@ std::vector<Hypothesis> SentenceRescoring::rescored(const std::vector<float>& lo
     }
     sentences_[i].lm_score += ngram_weight_ * gain;
   }
-  std::vector<std::size_t> order(sentences_.size());
+  std::vector<std::size_t> order(num_rescored());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(), [this](std::size_t a, std::size_t b) {
     const double score_a = sentences_[a].score(), score_b = sentences_[b].score();
@@ -176,6 +179,12 @@ std::vector<Hypothesis> SentenceRescoring::rescored(const std::vector<float>& lo
   });
   std::vector<Hypothesis> result;
   for (const std::size_t index : order) result.push_back(std::move(sentences_[index]));
+  // Not closer to the best sentence than before.
+  const double shift = std::min(result.back().score() - last_before, result.front().score() - best_before);
+  for (std::size_t i = num_rescored(); i < sentences_.size(); ++i) {
+    sentences_[i].lm_score += shift;
+    result.push_back(std::move(sentences_[i]));
+  }
   return result;
 }
 

@@ -76,7 +76,10 @@ class SentenceRescoring {
                     const std::vector<std::string>& context, const NgramLm::State* before);
 
   const PieceTree& tree() const noexcept { return tree_; }
-  // log_probs: of each node given its parent, (num_nodes,). Returns the sentences with new `lm_score`, best first.
+  std::size_t num_rescored() const noexcept { return scored_.size(); }
+  // log_probs: of each node given its parent, (num_nodes,). Returns the first `num_rescored()` sentences with new
+  // `lm_score`, best first, and then the others, which are too unlikely to be scored: their `lm_score` changes by one
+  // number, so that none of them overtakes a rescored one.
   std::vector<Hypothesis> rescored(const std::vector<float>& log_probs);
 
  private:
@@ -96,7 +99,7 @@ class SentenceRescoring {
   double share_, weight_;
   double ngram_weight_;  // the n-gram weight of the search
   std::vector<Hypothesis> sentences_;
-  std::vector<Scored> scored_;
+  std::vector<Scored> scored_;  // of the first sentences
   std::vector<Node> nodes_;
   std::map<std::vector<std::int32_t>, std::int32_t> first_after_;  // first node after these words
   PieceTree tree_;

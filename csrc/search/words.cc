@@ -191,18 +191,21 @@ std::string join(const std::vector<Word>& words) {
   return text;
 }
 
-void set_posteriors(std::vector<Hypothesis>& sentences, std::size_t count) {
-  double highest = sentences.front().score(), total = 0.0;
+void set_posteriors(std::vector<Hypothesis>& sentences, std::size_t num_scored, std::size_t count) {
+  double highest = sentences.front().score(), total = 0.0, of_others = 0.0;
   for (const Hypothesis& sentence : sentences) highest = std::max(highest, sentence.score());
-  for (Hypothesis& sentence : sentences) total += std::exp(kPosteriorScale * (sentence.score() - highest));
-  for (Hypothesis& sentence : sentences) {
-    sentence.posterior = static_cast<float>(std::exp(kPosteriorScale * (sentence.score() - highest)) / total);
+  const auto weight = [&](std::size_t i) { return std::exp(kPosteriorScale * (sentences[i].score() - highest)); };
+  for (std::size_t i = 0; i < sentences.size(); ++i) (i < num_scored ? total : of_others) += weight(i);
+  for (std::size_t i = 0; i < sentences.size(); ++i) {
+    const double divisor = i < num_scored ? total : total * (total + of_others);
+    sentences[i].posterior = static_cast<float>(weight(i) / divisor);
   }
   for (std::size_t i = 0; i < std::min(count, sentences.size()); ++i) {
     Hypothesis& sentence = sentences[i];
     sentence.word_posteriors.assign(sentence.words.size(), 0.0f);
-    for (const Hypothesis& other : sentences) {
-      add_matches(sentence.words, other.words, other.posterior, sentence.word_posteriors);
+    for (std::size_t j = 0; j < sentences.size(); ++j) {
+      if (j >= num_scored && j != i) continue;
+      add_matches(sentence.words, sentences[j].words, sentences[j].posterior, sentence.word_posteriors);
     }
   }
 }

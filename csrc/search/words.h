@@ -56,8 +56,9 @@ std::string join(const std::vector<Word>& words);
 
 // Sets the posteriors of the first `count` sentences of a lattice (Wessel et al. 2001, "Confidence measures for large
 // vocabulary continuous speech recognition"). The probability of a word is the sum over the sentences with this word at
-// this position. sentences: the alternatives of one utterance, at least one.
-void set_posteriors(std::vector<Hypothesis>& sentences, std::size_t count);
+// this position. sentences: the alternatives of one utterance, at least one. Those after the first `num_scored` do not
+// change the posteriors of the others; theirs add up to less than that of the best.
+void set_posteriors(std::vector<Hypothesis>& sentences, std::size_t num_scored, std::size_t count);
 
 // Index of the best hypothesis by ctc_weight * first pass + (1 - ctc_weight) * decoder score: the second pass of Zhang
 // et al. 2020, "Unified streaming and non-streaming two-pass end-to-end model". Both are log-probabilities of the whole

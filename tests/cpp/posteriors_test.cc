@@ -20,7 +20,7 @@ Hypothesis sentence(std::vector<std::int32_t> words, double score) {
 TEST(Posteriors, WordPosteriorIsTheSumOverSentences) {
   std::vector<Hypothesis> sentences{sentence({7, 8, 9}, -10.0), sentence({7, 5, 8, 9}, -12.0), sentence({7, 8}, -14.0),
                                     sentence({9, 7, 8}, -15.0)};
-  set_posteriors(sentences, 2);
+  set_posteriors(sentences, 4, 2);
   double total = 0.0;
   for (const Hypothesis& each : sentences) total += each.posterior;
   EXPECT_NEAR(total, 1.0, 1e-6);
@@ -38,9 +38,30 @@ TEST(Posteriors, WordPosteriorIsTheSumOverSentences) {
 
 TEST(Posteriors, ASentenceAloneIsCertain) {
   std::vector<Hypothesis> sentences{sentence({7}, -200.0)};
-  set_posteriors(sentences, 5);
+  set_posteriors(sentences, 1, 5);
   EXPECT_EQ(sentences[0].posterior, 1.0f);
   EXPECT_EQ(sentences[0].word_posteriors, std::vector<float>{1.0f});
+}
+
+TEST(Posteriors, UnscoredSentencesChangeNoOther) {
+  std::vector<Hypothesis> scored{sentence({7, 8}, -10.0), sentence({7, 9}, -12.0)}, all = scored;
+  for (int i = 0; i < 20; ++i) all.push_back(sentence({7, 8, 8}, -12.0));
+  set_posteriors(scored, 2, 2);
+  set_posteriors(all, 2, 3);
+  double others = 0.0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (i < 2) {
+      EXPECT_EQ(all[i].posterior, scored[i].posterior);
+      EXPECT_EQ(all[i].word_posteriors, scored[i].word_posteriors);
+    } else {
+      others += all[i].posterior;
+      EXPECT_LE(all[i].posterior, all[i - 1].posterior);
+    }
+  }
+  EXPECT_GT(others, 0.0);
+  EXPECT_LT(others, all[0].posterior);
+  ASSERT_EQ(all[2].word_posteriors.size(), 3u);
+  EXPECT_NEAR(all[2].word_posteriors[2], all[2].posterior, 1e-6);  // only this sentence has the word
 }
 
 }  // namespace

@@ -68,3 +68,15 @@ def test_words_that_likely_alternatives_lack_are_less_certain(doubtful: np.ndarr
             without = [other.confidence for other in each.alternatives if word.word.lower() not in other.text.lower()]
             (doubted if sum(without) > 0.2 else certain).append(word.confidence)
     assert doubted and max(doubted) < np.mean(certain) - 0.2
+
+
+def test_a_clear_recording_has_alternatives_too(sample: np.ndarray) -> None:
+    """Most are too unlikely for the neural language model to score; the words of the final do not change."""
+    recognizer = Recognizer()
+    (alone,), (several,) = (finals(recognizer.with_options(max_alternatives=n), sample) for n in (0, 20))
+    assert len(several.alternatives) == 20
+    assert several.words == alone.words
+    confidences = [other.confidence for other in several.alternatives]
+    assert confidences == sorted(confidences, reverse=True)
+    assert confidences[-1] > 0 and sum(confidences) < 1
+    assert all(0 < word.confidence < 1 for other in several.alternatives for word in other.words)
