@@ -75,10 +75,11 @@ export interface Options {
   search?: "greedy" | "beam" | "rescore";
   /** encode each finished utterance a second time, which corrects its final text; default: true */
   secondPass?: boolean;
-  /** hypotheses kept by the beam search; a whole number in [1, 1024]; default: 256 */
+  /** hypotheses kept by the beam search; the finals of search joint come from 8; a whole number in [1, 1024];
+   * default: 256 */
   beamSize?: number;
-  /** hypotheses that the attention decoder rescores; more of them delay finals; a whole number in [1, 1024]; default:
-   * 4 */
+  /** hypotheses of a search over letters that the attention decoder rescores; more of them delay finals; a whole
+   * number in [1, 1024]; default: 4 */
   numRescored?: number;
   /** how words are shown: formatted (numbers in digits; in English, case and punctuation) or plain; default:
    * formatted */
@@ -107,13 +108,15 @@ export interface Options {
   /** longest silence before an utterance ends; shorter if the sentence sounds complete; inf: silence never ends one;
    * in (0, inf]; default: 2 */
   silenceAfterSpeechS?: number;
-  /** shortest silence before an utterance ends; set both equal for a fixed timeout; in (0, inf]; default: 0.5 */
+  /** shortest silence before an utterance ends, at most silence_after_speech_s; if equal, a fixed timeout; in (0,
+   * inf]; default: 0.5 */
   minSilenceAfterSpeechS?: number;
   /** silence before an utterance without any words ends; in (0, inf]; default: 5 */
   silenceWithoutSpeechS?: number;
   /** a longer utterance is split at its next pause, or between two words; in (0, 120]; default: 20 */
   maxUtteranceS?: number;
-  /** maximum number of other hypotheses in a final, most likely first; a whole number in [0, 20]; default: 0 */
+  /** maximum number of other hypotheses in a final, most likely first; search greedy has none; a whole number in [0,
+   * 20]; default: 0 */
   maxAlternatives?: number;
   /** obey spoken commands of dictation: comma, new line, all caps, scratch that, ...; default: false */
   commands?: boolean;

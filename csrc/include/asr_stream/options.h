@@ -32,10 +32,11 @@ typedef struct asr_options {
   int32_t search;
   /* encode each finished utterance a second time, which corrects its final text; default: true */
   int32_t second_pass;
-  /* hypotheses kept by the beam search; a whole number in [1, 1024]; default: 256 */
+  /* hypotheses kept by the beam search; the finals of search joint come from 8; a whole number in [1, 1024]; default:
+   * 256 */
   int32_t beam_size;
-  /* hypotheses that the attention decoder rescores; more of them delay finals; a whole number in [1, 1024]; default:
-   * 4 */
+  /* hypotheses of a search over letters that the attention decoder rescores; more of them delay finals; a whole
+   * number in [1, 1024]; default: 4 */
   int32_t num_rescored;
   /* how words are shown: formatted (numbers in digits; in English, case and punctuation) or plain; default:
    * formatted; asr_text */
@@ -64,13 +65,15 @@ typedef struct asr_options {
   /* longest silence before an utterance ends; shorter if the sentence sounds complete; inf: silence never ends one;
    * in (0, inf]; default: 2 */
   double silence_after_speech_s;
-  /* shortest silence before an utterance ends; set both equal for a fixed timeout; in (0, inf]; default: 0.5 */
+  /* shortest silence before an utterance ends, at most silence_after_speech_s; if equal, a fixed timeout; in (0,
+   * inf]; default: 0.5 */
   double min_silence_after_speech_s;
   /* silence before an utterance without any words ends; in (0, inf]; default: 5 */
   double silence_without_speech_s;
   /* a longer utterance is split at its next pause, or between two words; in (0, 120]; default: 20 */
   double max_utterance_s;
-  /* maximum number of other hypotheses in a final, most likely first; a whole number in [0, 20]; default: 0 */
+  /* maximum number of other hypotheses in a final, most likely first; search greedy has none; a whole number in [0,
+   * 20]; default: 0 */
   int32_t max_alternatives;
   /* obey spoken commands of dictation: comma, new line, all caps, scratch that, ...; default: false */
   int32_t commands;
