@@ -10,6 +10,7 @@
 
 #include "contract.h"
 #include "options.h"
+#include "search/spelling.h"
 #include "text/language.h"
 
 namespace asr_stream {
@@ -49,8 +50,8 @@ std::string shown(const std::string& text) {
 
 // Parses a number in the C locale, whatever the locale of the app. Returns false for anything else.
 template <typename Number>
-bool parse(const std::string& text, Number& number) {
-  std::istringstream stream(text);
+bool parse(std::string_view text, Number& number) {
+  std::istringstream stream{std::string(text)};
   stream.imbue(std::locale::classic());
   return !text.empty() && (stream >> std::noskipws >> number) &&
          stream.peek() == std::istringstream::traits_type::eof();
@@ -61,14 +62,10 @@ bool same(const std::string& text, const std::string& wanted) {
   return text == wanted || (parse(text, found) && parse(wanted, expected) && found == expected);
 }
 
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
-  return parts;
+std::vector<std::string> split_lines(std::string_view text) {
+  const std::vector<std::string_view> lines = split(text, "\n");
+  return {lines.begin(), lines.end()};
 }
-
-std::vector<std::string> split_lines(const std::string& text) { return split(text + "\n", '\n'); }
 
 // Whether the texts are distinct single words.
 bool are_names(const std::vector<std::string>& texts) {
@@ -88,7 +85,7 @@ StateTensor::StateTensor(const std::string& row) {
                                   "eight sizes, one of them N, such as 'state_keys float32 N,6,C,192'");
     }
   };
-  const std::vector<std::string> parts = split(row, ' ');
+  const std::vector<std::string_view> parts = split(row, " ");
   require(parts.size() == 3);
   name = parts[0];
   const auto is_plain = [](char c) {
@@ -97,7 +94,7 @@ StateTensor::StateTensor(const std::string& row) {
   require(!name.empty() && std::all_of(name.begin(), name.end(), is_plain));
   is_integer = parts[1] == "int64";
   require(is_integer || parts[1] == "float32");
-  for (const std::string& part : split(parts[2] + ",", ',')) {
+  for (const std::string_view part : split(parts[2], ",")) {
     std::int64_t size = part == "N" ? kBatch : kLeftContext;
     require(part == "N" || part == "C" || (parse(part, size) && size >= 1 && size <= kMaxSize));
     sizes.push_back(size);
@@ -160,7 +157,7 @@ double MetadataEntries::real(const char* key, double low, double high) const { r
 
 std::vector<double> MetadataEntries::reals(const char* key) const {
   std::vector<double> numbers;
-  for (const std::string& part : split(text(key) + ",", ',')) {
+  for (const std::string_view part : split(text(key), ",")) {
     if (!parse(part, numbers.emplace_back())) throw_damaged(key, "finite numbers separated by commas");
   }
   return numbers;
@@ -188,7 +185,7 @@ ModelMetadata::ModelMetadata(const std::map<std::string, std::string>& propertie
   if (tokens.size() < 4 || !are_names(tokens)) {
     entries.throw_damaged("tokens", "4 or more different texts without spaces, one per line");
   }
-  if (entries.version() > 1 && !entries.text("phones").empty()) phones = split_lines(entries.text("phones"));
+  if (entries.version() > 1) phones = split_lines(entries.text("phones"));
   if (phones.size() > kMaxPhones || !are_names(phones)) {
     entries.throw_damaged("phones", "up to 127 different texts without spaces, one per line");
   }

@@ -6,6 +6,8 @@
 #include <sstream>
 #include <type_traits>
 
+#include "search/spelling.h"
+
 namespace asr_stream {
 
 namespace {
@@ -134,15 +136,7 @@ Options resolved(Options options) {
   return options;
 }
 
-std::vector<std::string_view> choices(const Option& option) {
-  std::vector<std::string_view> names;
-  for (std::string_view rest = option.choices; !rest.empty();) {
-    const std::size_t comma = std::min(rest.find(", "), rest.size());
-    names.push_back(rest.substr(0, comma));
-    rest.remove_prefix(std::min(comma + 2, rest.size()));
-  }
-  return names;
-}
+std::vector<std::string_view> choices(const Option& option) { return split(option.choices, ", "); }
 
 std::string allowed(const Option& option) {
   switch (option.type) {

@@ -38,17 +38,6 @@ std::vector<std::size_t> letter_starts(std::string_view text) {
   return starts;
 }
 
-std::vector<std::string_view> split(std::string_view phones) {
-  std::vector<std::string_view> parts;
-  while (!phones.empty()) {
-    const std::size_t end = std::min(phones.find('|'), phones.size());
-    parts.push_back(phones.substr(0, end));
-    if (parts.back().empty() || end + 1 == phones.size()) throw_damaged_g2p("a phone without a name");
-    phones.remove_prefix(std::min(end + 1, phones.size()));
-  }
-  return parts;
-}
-
 double log_sum(double a, double b) { return std::max(a, b) + std::log1p(std::exp(-std::abs(a - b))); }
 
 struct Partial {
@@ -70,7 +59,8 @@ G2p::G2p(const std::uint8_t* data, std::size_t size) : lm_(data, size) {
       if (is_mark(word)) continue;
       const std::size_t brace = word.rfind('}');
       if (brace == std::string_view::npos) throw_damaged_g2p("it has words that are not pairs of letters and phones");
-      const std::vector<std::string_view> phones = split(word.substr(brace + 1));
+      const std::vector<std::string_view> phones = split(word.substr(brace + 1), "|");
+      if (std::count(phones.begin(), phones.end(), "")) throw_damaged_g2p("a phone without a name");
       if (collect) {
         names.insert(phones.begin(), phones.end());
         continue;

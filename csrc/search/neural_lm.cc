@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <sstream>
 #include <stdexcept>
 #include <utility>
 
 #include "contract.h"
 #include "metadata.h"
+#include "search/spelling.h"
 
 namespace asr_stream {
 
@@ -20,11 +20,9 @@ constexpr std::ptrdiff_t kHistory = 6;     // in words; sentences with the same 
 constexpr float kLeast = -1000.0f;         // minimum log-probability of a node; infinities would lead to NaN
 
 WordPieces read_pieces(const MetadataEntries& entries) {
-  std::vector<std::string> spellings;
-  std::istringstream lines(entries.text("pieces"));
-  for (std::string line; std::getline(lines, line);) spellings.push_back(line);
+  const std::vector<std::string_view> lines = split(entries.text("pieces"), "\n");
   try {
-    return WordPieces(spellings);
+    return WordPieces({lines.begin(), lines.end()});
   } catch (const std::invalid_argument&) {
     entries.throw_damaged("pieces", "word pieces, one a line, each once");
   }

@@ -124,6 +124,16 @@ std::vector<std::string> split_words(std::string_view text) {
   return words;
 }
 
+std::vector<std::string_view> split(std::string_view text, std::string_view separator) {
+  std::vector<std::string_view> parts;
+  for (std::size_t begin = 0; !text.empty() && begin != std::string_view::npos;) {
+    const std::size_t end = text.find(separator, begin);
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end == std::string_view::npos ? end : end + separator.size();
+  }
+  return parts;
+}
+
 std::vector<std::string_view> list_lines(std::string_view text) {
   if (text.substr(0, kByteOrderMark.size()) == kByteOrderMark) text.remove_prefix(kByteOrderMark.size());
   std::vector<std::string_view> lines;

@@ -45,6 +45,9 @@ class Spelling {
 // Splits a text at white space.
 std::vector<std::string> split_words(std::string_view text);
 
+// The parts of a text between separators, which may be empty; none if the text is empty.
+std::vector<std::string_view> split(std::string_view text, std::string_view separator);
+
 // Joins `count` words, starting at `first`, with spaces.
 inline std::string joined(const std::vector<std::string>& words, std::size_t first, std::size_t count) {
   std::string text;
