@@ -343,6 +343,7 @@ class SegmentOptions:
         command_list: str | None = None,
         second_pass_window: int = 125,
     ) -> None: ...
+    punctuation_warning: Final[str]
     rescores: Final[bool]
     searches_jointly: Final[bool]
 

@@ -77,6 +77,11 @@ std::shared_ptr<SegmentOptions> segment_options(const Options& options, const Mo
                                 options.commands != 0, lists.command_list, lists.replace,
                                 hotwords ? hotwords->written_forms() : std::vector<WrittenForm>(),
                                 static_cast<EnglishSpelling>(options.spelling)});
+  if (assets.punctuation && !(segment->text && segment->text->punctuation)) {
+    segment->punctuation_warning = "the model for case and punctuation is not used: there are no rules for the text of "
+                                   "language '" + metadata.language + "'";
+    segment->warnings.push_back(segment->punctuation_warning);
+  }
   checked(segment);
   return segment;
 }

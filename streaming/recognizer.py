@@ -239,9 +239,9 @@ class Recognizer:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The spelling warning, if there is one, and a sentence for each skipped line of a list."""
-        spelled = (self.spelling_warning,) if self.spelling_warning else ()
-        return (*spelled, *self.skipped_lines)
+        """The spelling warning, a sentence for each skipped line of a list, and one if the punctuation is not used."""
+        found = (self.spelling_warning, *self.skipped_lines, self.segment_options.punctuation_warning)
+        return tuple(filter(None, found))
 
     @property
     def skipped_lines(self) -> tuple[str, ...]:

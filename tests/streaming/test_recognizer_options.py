@@ -17,6 +17,7 @@ from support.recognition import recognize, with_metadata
 from asr import Recognizer
 from asr.options import OPTIONS
 from asr.runtime.onnx_model import ModelError, OnnxModel
+from asr.runtime.punctuation import bundled_punctuation
 
 
 def test_events_as_dictionaries(recognizer: Recognizer, conversation: np.ndarray) -> None:
@@ -41,6 +42,13 @@ def test_a_model_with_other_features_is_refused(tiny_onnx: Path, tmp_path: Path)
     other = edited(tiny_onnx, tmp_path / "other.onnx", window="hamming")
     with pytest.raises(ModelError, match=r"other\.onnx: metadata key window is 'hamming', it must be 'povey'"):
         Recognizer(other)
+
+
+def test_a_punctuation_model_without_rules_is_named(onnx: OnnxModel) -> None:
+    french = with_metadata(onnx, language="fr")
+    (warning,) = Recognizer(french, punctuation=bundled_punctuation()).warnings
+    assert warning.startswith("the model for case and punctuation is not used") and "'fr'" in warning
+    assert Recognizer(french).warnings == Recognizer(onnx, punctuation=bundled_punctuation()).warnings == ()
 
 
 def test_model_without_decoder_allows_only_beam_search(onnx: OnnxModel) -> None:
