@@ -10,10 +10,12 @@ import numpy as np
 import onnx as onnx_format
 import pytest
 from support.benchmark_module import load_benchmark
+from support.export import edited
 
 from asr.export.write import with_checksum
 from asr.lm.packed import BUNDLED
 from asr.runtime.onnx_model import bundled_model
+from asr.runtime.punctuation import bundled_punctuation
 from asr.streaming.events import Error
 
 c_library = load_benchmark("c_library")
@@ -175,6 +177,13 @@ def test_phones_without_language_model_are_reported_once(library: Any, lm: Path 
     assert [warning.split(":")[0] for warning in warnings] == [*spelled, "hotword line 'R2'"]
     if lm is None:
         assert model.stream(search="greedy").warnings == []
+
+
+def test_unused_punctuation_is_a_warning(library: Any, tiny_onnx: Path, tmp_path: Path) -> None:
+    french = edited(tiny_onnx, tmp_path / "french.onnx", language="fr")
+    for path, unused in ((french, 1), (tiny_onnx, 0)):
+        warnings = library.model(path, punctuation_path=bundled_punctuation()).stream().warnings
+        assert len(warnings) == unused and all("case and punctuation is not used" in each for each in warnings)
 
 
 def test_a_network_that_fails_ends_the_stream(library: Any, tiny_onnx: Path, sample: np.ndarray) -> None:
