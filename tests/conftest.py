@@ -43,7 +43,12 @@ SLOW_FIXTURES = {
 """Fixtures that export, compile or prepare data. `make check` skips the tests that use them."""
 
 
+IN_REAL_TIME = "test_speech_recognition.py"
+"""Its tests wait minutes for browsers that listen in real time. They come first, so that no process ends with them."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name != IN_REAL_TIME)
     for item in items:
         if isinstance(item, pytest.Function) and not SLOW_FIXTURES.isdisjoint(item.fixturenames):
             item.add_marker("slow")
