@@ -102,7 +102,8 @@ class TokenizerConfig:
     kind: str = "bpe"
     """char | bpe | unigram | wordpiece"""
     vocab_size: int = 256
-    """Number of units including the three special ones; char uses the characters of the text."""
+    """Number of units including the three special ones; char uses the characters of the text. Weights to start from
+    keep their units, so both must be as in their training."""
 
     def __post_init__(self) -> None:
         _require_choice("tokenizer.kind", self.kind, ("char", "bpe", "unigram", "wordpiece"))

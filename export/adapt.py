@@ -21,6 +21,7 @@ from rich.console import Console
 
 from asr._core import NgramLm
 from asr.command import add_option
+from asr.config import TokenizerConfig
 from asr.data.cuts import load_cuts
 from asr.data.manifests import read_table
 from asr.data.prepare import prepare
@@ -73,8 +74,9 @@ def learn(start: str, own: Path, held_out: Path, folder: Path, console: Console,
     """
     data = [f"data.train={json.dumps([str(own)])}", f"data.valid={json.dumps([str(held_out)])}"]
     config = load_config("adapt", [*data, f"train.init={start}", f"train.output={folder}", *overrides])
-    shape = load_pretrained(start).config.model
-    trainer = Trainer(replace(config, model=shape), False, console)
+    weights = load_pretrained(start)
+    units = TokenizerConfig(weights.tokenizer.kind, weights.config.tokenizer.vocab_size)
+    trainer = Trainer(replace(config, model=weights.config.model, tokenizer=units), False, console)
     trainer.stopping = "stopping after this step; no model is written"
     return trainer.run()
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeVar, get_type_hints
 import torch
 from torch import Tensor
 
-from asr.config import Config, ModelConfig
+from asr.config import Config, ModelConfig, TokenizerConfig
 from asr.files import replacing
 from asr.model.model import with_vocab
 from asr.recipe import from_dict
@@ -237,6 +237,20 @@ def check_same_network(
     if other.tokenizer != first.tokenizer or other.phones != first.phones:
         units = "text units" if other.tokenizer != first.tokenizer else "phones"
         raise CheckpointError(f"{path} has different {units} than {first_path}: they cannot be averaged")
+
+
+def check_units(trained: Checkpoint | Pretrained, config: TokenizerConfig, source: str) -> None:
+    """Raises CheckpointError if `config` describes other text units than those that the weights were trained with."""
+    kind = trained.tokenizer.kind
+    theirs = {"kind": kind} if kind == "char" else {"kind": kind, "vocab_size": trained.config.tokenizer.vocab_size}
+    differing = {name: value for name, value in theirs.items() if getattr(config, name) != value}
+    if differing:
+        there = "; ".join(f"tokenizer.{n} is {v!r} there, {getattr(config, n)!r} here" for n, v in differing.items())
+        keeping = " ".join(f"tokenizer.{name}={value}" for name, value in differing.items())
+        raise CheckpointError(
+            f"the weights of {source} have other text units than this configuration: {there}. Keep theirs with "
+            f"{keeping}, or train a new model in another train.output, without train.init"
+        )
 
 
 def check_shape(trained: Config, config: Config, source: str) -> None:

@@ -33,7 +33,7 @@ from asr.lexicon.phones import PhoneTokenizer
 from asr.model.model import AsrModel, with_vocab
 from asr.tables import Refusal, print_left_out
 from asr.tokenizer import Tokenizer
-from asr.training.checkpoint import Checkpoint, check_shape, checkpoints, load_pretrained
+from asr.training.checkpoint import Checkpoint, check_shape, check_units, checkpoints, load_pretrained
 from asr.training.inputs import (
     absent_letters,
     check_letters,
@@ -117,7 +117,9 @@ class Trainer:
         config = self.config
         if start:
             tokenizer = start.tokenizer
-            check_shape(start.config, config, str(self.folder) if isinstance(start, Checkpoint) else config.train.init)
+            source = str(self.folder) if isinstance(start, Checkpoint) else config.train.init
+            check_shape(start.config, config, source)
+            check_units(start, config.tokenizer, source)
         else:
             tokenizer = train_tokenizer(config.tokenizer, self._texts())
             if absent := absent_letters(tokenizer):

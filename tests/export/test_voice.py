@@ -16,7 +16,7 @@ from support.synth import write_audio
 from support.tones import say, sentence
 
 from asr.cli import main
-from asr.config import Config
+from asr.config import Config, TokenizerConfig
 from asr.export import adapt
 from asr.lm import packed
 from asr.recipe import load_config
@@ -137,6 +137,15 @@ def test_training_gets_the_recipe_and_both_sets(start: str, tmp_path: Path, monk
     assert (config.data.train, config.data.valid) == ((str(own),), (str(held_out),))
     assert (config.train.init, config.train.output) == (start, str(run))
     assert config.model == load_pretrained(start).config.model and config.optim == load_config("adapt", []).optim
+
+
+def test_an_adapted_model_keeps_its_text_units(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Config] = []
+    monkeypatch.setattr(adapt, "Trainer", lambda config, *_: made.append(config) or SimpleNamespace(run=lambda: True))
+    pieces = SimpleNamespace(tokenizer=SimpleNamespace(kind="bpe"), config=Config(tokenizer=TokenizerConfig("bpe", 20)))
+    monkeypatch.setattr(adapt, "load_pretrained", lambda _: pieces)
+    assert adapt.learn("some.pt", tmp_path / "own", tmp_path / "held_out", tmp_path / "run", Console())
+    assert made[0].tokenizer == TokenizerConfig("bpe", 20)
 
 
 def test_errors_are_those_of_640_ms(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -236,6 +236,31 @@ def test_pieces_of_words_cannot_be_added(arguments: list[str], tones: tuple[Path
         Trainer(load_config(pieces[1], [*pieces[2:], *options, "train.new_units=true"]), False, Console())
 
 
+def test_weights_keep_their_kind_of_units(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*arguments, "train.max_steps=1"]) == 0
+    again = [*arguments, "tokenizer.vocab_size=20", "train.max_steps=2"]
+    new = [f"train.init={tmp_path / 'run'}", f"train.output={tmp_path / 'second'}"]
+    for options in (["--resume"], new):
+        assert main([*again, *options, "tokenizer.kind=bpe"]) == 1
+        error = " ".join(capsys.readouterr().err.split())
+        assert f"the weights of {tmp_path / 'run'} have other text units" in error
+        assert "tokenizer.kind is 'char' there, 'bpe' here. Keep theirs with tokenizer.kind=char, or train" in error
+        assert main([*again, *options]) == 0, "for letters, the number of units is that of the text"
+
+
+def test_weights_keep_their_number_of_pieces(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pieces = [*arguments, "tokenizer.kind=bpe", "train.max_steps=1"]
+    assert main([*pieces, "tokenizer.vocab_size=20"]) == 0
+    capsys.readouterr()
+    assert main([*pieces, "tokenizer.vocab_size=24", "--resume", "train.max_steps=2"]) == 1
+    error = " ".join(capsys.readouterr().err.split())
+    assert "tokenizer.vocab_size is 20 there, 24 here. Keep theirs with tokenizer.vocab_size=20, or" in error
+
+
 @pytest.mark.parametrize("num_layers", [3, 4, 5, 8])
 def test_new_layers_change_nothing_until_they_are_trained(num_layers: int) -> None:
     shape = ModelConfig(
