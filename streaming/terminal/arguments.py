@@ -99,7 +99,7 @@ def new_parser() -> Parser:
         "--paused", action="store_true", help="start with the microphone closed; asr-stream toggle opens it"
     )
     files = parser.add_argument_group("files")
-    files.add_argument("--realtime", action="store_true", help="read files at the speed of playback")
+    files.add_argument("--realtime", action="store_true", help="read files at the speed of playback, one after another")
     files.add_argument(
         "--raw-rate",
         type=int,
@@ -187,6 +187,11 @@ def _check_sources(parser: Parser, args: argparse.Namespace) -> None:
     not_live = next((option for option, given in sources.items() if given), "")
     if args.channel is not None and not_live:
         parser.error(f"--channel is for the microphone: leave out {not_live}; the channels of a file are mixed")
+    for option, given in (("--realtime", args.realtime), ("--jobs", args.jobs is not None)):
+        if given and not (args.file or args.sample):
+            parser.error(f"{option} is for files: give a FILE as well, or leave it out")
+    if args.realtime and args.jobs is not None and args.jobs > 1:
+        parser.error(f"--jobs is {args.jobs}, but --realtime reads one file after another: leave out one of the two")
     if args.system_audio and not_live:
         parser.error(f"--system-audio is a source, and so is {not_live}: give one of the two")
     if args.microphone and not args.system_audio:

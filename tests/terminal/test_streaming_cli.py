@@ -226,6 +226,9 @@ def test_a_sample_rate_beyond_all_microphones(
     ("arguments", "message"),
     [
         ("--jobs 0 a.wav", "--jobs is 0; it must be at least 1"),
+        ("--realtime", "--realtime is for files: give a FILE as well, or leave it out"),
+        ("--system-audio --jobs 2", "--jobs is for files: give a FILE as well, or leave it out"),
+        ("--realtime --jobs 2 a.wav", "--jobs is 2, but --realtime reads one file after another: leave out one of"),
         ("--raw-rate 100 a.wav", "sample_rate is 100; it must be a whole number of Hz in [1000, 768000]"),
         ("--file - -", "can be read only once"),
         ("--format srt --file a.wav b.wav", "need a file each, in a folder: --output subtitles/"),
