@@ -198,7 +198,8 @@ def _check_sources(parser: Parser, args: argparse.Namespace) -> None:
         parser.error(
             "--microphone captions the microphone in addition to --system-audio; without --system-audio, leave it out"
         )
-    args.microphone = args.microphone or (args.system_audio and args.device is not None)
+    names_microphone = args.device is not None or args.channel is not None
+    args.microphone = args.microphone or (args.system_audio and names_microphone)
     if args.type is None and args.paused:
         parser.error("--paused is for dictation: give --type as well")
     if args.type is not None:

@@ -279,6 +279,11 @@ def test_files_need_no_option(arguments: list[str], files: list[str] | None) -> 
     assert parse(new_parser(), arguments).file == files
 
 
+@pytest.mark.parametrize(("option", "is_opened"), [("--device 3", True), ("--channel 2", True), ("--stats", False)])
+def test_options_of_the_microphone_open_it(option: str, is_opened: bool) -> None:
+    assert parse(new_parser(), ["--system-audio", *option.split()]).microphone is is_opened
+
+
 def test_a_channel_that_no_microphone_has(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--channel", "0"]) == 1
     assert capsys.readouterr().err == "asr-stream: channel is 0; it must be a whole number in [1, 1024]\n"
