@@ -205,7 +205,9 @@ def _check_sources(parser: Parser, args: argparse.Namespace) -> None:
     if args.type is not None:
         if not_live or args.system_audio:
             parser.error(f"--type types the words of the microphone: leave out {not_live or '--system-audio'}")
-        args.second_pass = False  # it would change words already typed
+        if args.second_pass:
+            parser.error("--second-pass corrects words after --type has typed them: leave out one of the two")
+        args.second_pass = False
         args.commands = args.commands is not False
 
 

@@ -250,6 +250,7 @@ def test_a_sample_rate_beyond_all_microphones(
         ("help", "help is neither a command (serve, toggle) nor a file"),
         ("--type --sample", "--type types the words of the microphone: leave out --sample"),
         ("--type --system-audio", "leave out --system-audio"),
+        ("--type --second-pass", "--second-pass corrects words after --type has typed them: leave out one of the two"),
         ("--type emacs", "invalid choice: 'emacs'"),
         ("--paused", "give --type as well"),
         ("--system-audio --file a.wav", "give one of the two"),
