@@ -219,7 +219,8 @@ export class Session {
 // A line of the option hotwords, whose boost is per letter; empty for a phrase that is not boosted.
 function hotwordOf({ phrase, boost }) {
   const words = phrase.replaceAll(/[\s=:]+/g, " ").trim();
-  return words && boost > 0 ? [`${words}:${boost / words.length}`] : [];
+  const numLetters = [...words.replaceAll(" ", "")].length; // as the core counts them: code points without spaces
+  return numLetters && boost > 0 ? [`${words}:${boost / numLetters}`] : [];
 }
 
 async function phrasesOfAll(grammars) {

@@ -46,7 +46,8 @@ test("a microphone lost at the start is an error", { timeout: 10_000 }, async ()
 
 test("phrases become hotwords, and alternatives have a limit", { timeout: 10_000 }, async () => {
   const phrases = [
-    { phrase: "new=york: city ", boost: 6.5 }, { phrase: "never", boost: 0 }, { phrase: " : ", boost: 2 },
+    { phrase: "new=york: city ", boost: 5.5 }, { phrase: "never", boost: 0 }, { phrase: " : ", boost: 2 },
+    { phrase: "\u{10400}\u{10401}", boost: 3 },
   ];
   for (const maxAlternatives of [1, 3, 1000]) {
     const opening = new Promise((resolve) => (opened = resolve));
@@ -54,7 +55,7 @@ test("phrases become hotwords, and alternatives have a limit", { timeout: 10_000
     await opening;
     session.abort();
   }
-  const hotwords = ["the page's own", "new york city:0.5"];
+  const hotwords = ["the page's own", "new york city:0.5", "\u{10400}\u{10401}:1.5"];
   const changes = [{ hotwords }, { hotwords, maxAlternatives: 2 }, { hotwords, maxAlternatives: 20 }];
   assert.deepEqual(opens.slice(-3), changes);
 });
