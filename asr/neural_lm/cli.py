@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_option(parser, "--lr", DEFAULTS.lr, "RATE", "peak learning rate")
     add_option(parser, "--cooldown", COOLDOWN, "SHARE", "last share of the training, over which the rate falls to zero")
-    parser.add_argument("--pieces", type=int, metavar="N", help=f"number of word pieces ({NUM_PIECES})")
+    parser.add_argument("--pieces", type=int, metavar="N", help=f"number of new word pieces ({NUM_PIECES})")
     parser.add_argument(
         "--layers", type=int, metavar="N", help=f"layers of a new network ({NeuralLmConfig(1).num_layers})"
     )
@@ -85,8 +85,8 @@ def run(args: argparse.Namespace) -> int:
         raise LmError(f"--minutes {args.minutes} must be above 0")
     if args.layers and (args.resume or args.init):
         raise LmError("--layers is for a new network: --resume and --init keep theirs")
-    if args.pieces and args.init:
-        raise LmError("--pieces is for new word pieces: --init keeps those of its file")
+    if args.pieces and (args.resume or args.init):
+        raise LmError("--pieces is for new word pieces: --resume and --init keep theirs")
     require_folder(args.output)
     if args.output.exists() and not args.resume:
         raise LmError(f"{args.output} exists: continue its training with --resume, or give another name")

@@ -241,8 +241,8 @@ def test_commands_train_export_and_train_further(
 ) -> None:
     monkeypatch.setattr(exporting, "NUM_BLOCKS", 1)  # more of them take longer to trace
     output = tmp_path / "lm.pt"
-    command = ["neural-lm", f"{text_file}*2", "-o", str(output), "--pieces", "40", "--lr", "1", "--rows", "4"]
-    assert main([*command, "--steps", "1", "--layers", "1"]) == 0
+    command = ["neural-lm", f"{text_file}*2", "-o", str(output), "--lr", "1", "--rows", "4"]
+    assert main([*command, "--steps", "1", "--layers", "1", "--pieces", "40"]) == 0
     assert NeuralLmCheckpoint.load(output).config.num_layers == 1
     assert main([*command, "--steps", "1"]) == 1
     assert "--resume" in capsys.readouterr().err
@@ -290,10 +290,11 @@ def test_scoring_a_long_tree_takes_little_memory() -> None:
     assert float(done.stdout) < 35, "MB; 47 with the scores of all nodes at once, 105 without an arena"
 
 
-def test_number_of_pieces_is_refused_with_init(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["neural-lm", "no.txt", "-o", str(tmp_path / "lm.pt"), "--init", "no.onnx", "--pieces", "40"]
+@pytest.mark.parametrize("start", [["--init", "no.onnx"], ["--resume"]])
+def test_number_of_pieces_is_for_new_ones(start: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["neural-lm", "no.txt", "-o", str(tmp_path / "lm.pt"), *start, "--pieces", "40"]
     assert main(command) == 1
-    assert "--pieces is for new word pieces: --init keeps those of its file" in capsys.readouterr().err
+    assert "--pieces is for new word pieces: --resume and --init keep theirs" in capsys.readouterr().err
 
 
 def test_a_missing_package_is_named_with_its_extra(
