@@ -11,6 +11,7 @@ from rich.console import Console
 
 from asr.command import add_option
 from asr.files import require_folder
+from asr.options import flag
 from asr.punctuation.checkpoint import PunctuationCheckpoint
 from asr.punctuation.corpus import HELD_OUT, Corpus, CorpusReader, read
 from asr.punctuation.evaluate import evaluate, read_iwslt
@@ -20,6 +21,8 @@ from asr.runtime.punctuation import Punctuation
 from asr.training.short import TrainBar
 
 HELD_OUT_WORDS = 20_000
+EVALUATED_WORDS = 0.1
+"""Default million words of each file that `asr text evaluate` reads."""
 
 DESCRIPTION = """\
 Case and punctuation of recognized words. The network is trained on text files
@@ -65,7 +68,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     evaluation.add_argument(
         "--iwslt", action="store_true", help="the files are of the TED benchmark: a word and its mark per line, no case"
     )
-    add_option(evaluation, "--words", 0.1, "N", "million words to read of each file")
+    evaluation.add_argument(
+        "--words", type=float, metavar="N", help=f"million words to read of each file ({EVALUATED_WORDS:g})"
+    )
 
     showing = commands.add_parser("show", help="show words with case and punctuation")
     showing.add_argument("model", type=Path, metavar="MODEL", help="an .onnx file")
@@ -121,6 +126,12 @@ def _train(args: argparse.Namespace) -> int:
 
 
 def _evaluate(args: argparse.Namespace) -> int:
+    for name in ("held_out", "utterances", "words"):
+        _require(
+            not args.iwslt or getattr(args, name) in (False, None),
+            f"{flag(name)} is for cased text: --iwslt reads all words of its files, as one text",
+        )
+    args.words = EVALUATED_WORDS if args.words is None else args.words
     is_file = args.model.suffix == ".onnx"
     model = Punctuation(args.model) if is_file else PunctuationCheckpoint.load(args.model).model()
     num_words = _num_words(args)

@@ -116,3 +116,9 @@ def test_a_file_without_words_is_named(
     empty.touch()
     assert cli.main(["text", "evaluate", "any.onnx", str(empty), *options]) == 1
     assert str(empty) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--held-out", "--utterances", "--words=0.2"])
+def test_options_of_cased_text_are_refused_with_iwslt(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["text", "evaluate", "any.onnx", "talks.txt", "--iwslt", option]) == 1
+    assert f"{option.split('=')[0]} is for cased text: --iwslt reads all words" in capsys.readouterr().err
