@@ -185,6 +185,8 @@ def parse_searches(option: str | None, with_lm: bool) -> list[str]:
             raise ValueError(f"--search {search!r} is not known: choose from {', '.join(known)}")
         if search.endswith("+lm") and not with_lm:
             raise ValueError(f"--search {search} needs a language model: add --lm")
+    if with_lm and not any(search.endswith("+lm") for search in searches):
+        raise ValueError(f"--search {option} uses no language model: add beam+lm, or leave out --lm")
     return searches
 
 
@@ -274,6 +276,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Entry of `asr evaluate`."""
     chunks, searches = parse_chunks(args.chunk_ms), parse_searches(args.search, args.lm is not None)
+    weights_given = {name: value for name in asdict(LmWeights()) if (value := getattr(args, f"lm_{name}")) is not None}
+    if weights_given and args.lm is None:
+        names = [flag(f"lm_{name}") for name in weights_given]
+        raise ValueError(f"{' and '.join(names)} {'are' if names[1:] else 'is'} for a language model: add --lm")
     if args.left_context_ms < 0 or args.left_context_ms % ENCODER_FRAME_MS:
         raise ValueError(
             f"--left-context-ms {args.left_context_ms} must be a multiple of {ENCODER_FRAME_MS}, at least 0"
@@ -292,10 +298,7 @@ def run(args: argparse.Namespace) -> int:
         engine.step_decoder()  # fail now rather than later
     fusion = None
     if args.lm is not None:
-        given = {name: getattr(args, f"lm_{name}") for name in asdict(LmWeights())}
-        weights = replace(
-            LmWeights(*engine.lm_weights), **{name: value for name, value in given.items() if value is not None}
-        )
+        weights = replace(LmWeights(*engine.lm_weights), **weights_given)
         fusion = weights.fusion(load_lm(args.lm), engine.tokens, phones=engine.phones)
         if fusion.over_phones and "rescore+lm" in searches:
             if args.search:

@@ -26,7 +26,7 @@ from asr.data.cuts import Float16Writer, load_cuts
 from asr.evaluation import evaluate as evaluation
 from asr.evaluation import plots
 from asr.evaluation.engine import Encoded, open_engine
-from asr.evaluation.evaluate import Result, evaluate, parse_chunks, parse_searches, table, write_hypotheses
+from asr.evaluation.evaluate import Result, evaluate, table, write_hypotheses
 from asr.evaluation.plots import new_axes
 from asr.evaluation.wer import WordErrors
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE, fbank
@@ -394,20 +394,6 @@ def test_hypotheses_file_keeps_one_line_per_utterance(tmp_path: Path) -> None:
     result = Result("d", None, "beam", WordErrors(0, 0, 0, 2), hypotheses=[("id\t1", "A\nB", "A  B")])
     write_hypotheses([result], tmp_path / "h.tsv")
     assert (tmp_path / "h.tsv").read_text().splitlines()[1] == "d\tfull\tbeam\tid 1\tA B\tA B"
-
-
-def test_chunk_and_search_lists() -> None:
-    assert parse_chunks("Full, 640,40,640,5120") == [None, 640, 40, 5120]
-    assert parse_searches("beam, greedy,beam", False) == ["beam", "greedy"]
-    assert parse_searches("attention,joint", False) == ["attention", "joint"]
-    assert parse_searches(None, False) == ["greedy", "beam", "rescore"]
-    for wrong in ("", "100", "0", "5160", "-40", "full,", "fast"):
-        with pytest.raises(ValueError, match=r"--chunk-ms .*multiples of 40 in \[40, 5120\]"):
-            parse_chunks(wrong)
-    with pytest.raises(ValueError, match=r"--search .fast.*greedy, beam, rescore"):
-        parse_searches("beam,fast", False)
-    with pytest.raises(ValueError, match=r"--search rescore\+lm needs a language model"):
-        parse_searches("rescore+lm", False)
 
 
 @pytest.mark.parametrize(
