@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -149,6 +150,8 @@ def test_interruption_before_training_keeps_former_weights(
         (["--minutes=0"], "--minutes 0 must be a number above 0"),
         (["--lr=nan"], "--lr nan must be"),
         (["--jobs=0"], "--jobs 0 must be at least 1"),
+        (["--num-rooms=0"], "--num-rooms 0 must be at least 1"),
+        (["--num-rooms=9"], "--num-rooms 9 is for simulated rooms: --rooms reads all of"),
         (["-o", "new.onnx"], "new.onnx must end with .safetensors"),
         (["-o", "nowhere/new.safetensors"], "there is no folder nowhere"),
         (["--noise=nowhere"], "noise folder nowhere does not exist"),
@@ -160,6 +163,17 @@ def test_bad_options_are_refused(
 ) -> None:
     assert main([*command, *options]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_a_lexicon_needs_weights_with_phones(
+    command: list[str], data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    start, letters = Pretrained.load(data / "start.safetensors"), tmp_path / "letters.safetensors"
+    weights = {name: value for name, value in start.weights.items() if not name.startswith("phone_ctc.")}
+    config = replace(start.config, model=replace(start.config.model, phones=()))
+    replace(start, config=config, weights=weights).save(letters)
+    assert main([*command, f"--init={letters}"]) == 1
+    assert f"lexicon.txt: the weights of {letters} have no phones; leave it out" in capsys.readouterr().err
 
 
 def test_bad_sounds_are_refused_before_reading_speech(

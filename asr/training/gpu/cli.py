@@ -36,6 +36,8 @@ examples:
   asr train-gpu train.tsv 'more.tsv*0.7' --minutes 60 -o new.safetensors \\
     --lexicon lexicon.txt
 """
+NUM_ROOMS = 500
+"""Default number of simulated rooms."""
 NUM_NAMED = 3
 """Maximum number of recordings named per reason for leaving some out."""
 
@@ -60,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--valid", nargs="+", default=[], metavar="TABLE", help="recordings and texts to validate on")
     parser.add_argument("--noise", type=Path, metavar="DIR", help="recordings without speech (default: synthesized)")
     parser.add_argument("--rooms", type=Path, metavar="DIR", help="room impulse responses (default: simulated)")
-    add_option(parser, "--num-rooms", 500, "N", "number of simulated rooms")
+    parser.add_argument("--num-rooms", type=int, metavar="N", help=f"number of simulated rooms ({NUM_ROOMS})")
     parser.add_argument(
         "--lexicon",
         default="bundled",
@@ -83,11 +85,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Entry of `asr train-gpu`. Raises ValueError for arguments and recordings that it cannot use."""
     for name, least in (("num_rooms", 1), ("jobs", 1), ("seed", 0)):
-        if (value := getattr(args, name)) < least:
+        if (value := getattr(args, name)) is not None and value < least:
             raise ValueError(f"{flag(name)} {value} must be at least {least}")
     for name in ("minutes", "lr", "batch_s"):
         if not 0 < (value := getattr(args, name)) < float("inf"):
             raise ValueError(f"{flag(name)} {value:g} must be a number above 0")
+    if args.rooms and args.num_rooms:
+        raise ValueError(f"--num-rooms {args.num_rooms} is for simulated rooms: --rooms reads all of {args.rooms}")
     if args.output.suffix != ".safetensors":
         raise ValueError(f"{args.output} must end with .safetensors")
     require_folder(args.output)
@@ -97,14 +101,16 @@ def run(args: argparse.Namespace) -> int:
     for folder, kind in ((args.noise, "noise"), (args.rooms, "impulse response")):
         if folder:
             find_sounds(folder, kind)  # raises ValueError before the recordings are decoded
-    if start.phones and args.lexicon != "bundled":
+    if args.lexicon != "bundled":
+        if not start.phones:
+            raise ValueError(f"--lexicon {args.lexicon}: the weights of {args.init} have no phones; leave it out")
         load_lexicon(args.lexicon)  # the same
     with console.status("reading recordings"):
         speech = read_speech(tables, start.tokenizer, args.jobs)
         valid = read_speech([(name, 1.0) for name in args.valid], start.tokenizer, args.jobs) if args.valid else None
         noise = read_noise(args.noise, args.jobs, args.seed)
     with console.status("rooms"):
-        rooms = read_rooms(args.rooms, args.num_rooms, args.jobs, args.seed)
+        rooms = read_rooms(args.rooms, args.num_rooms or NUM_ROOMS, args.jobs, args.seed)
     print_left_out(console, [*speech.refusals, *(valid.refusals if valid else ())], NUM_NAMED)
     texts = [*speech.texts, *(valid.texts if valid else ())]
     phones = load_phones(args.lexicon, texts, start.phones) if start.phones else None
