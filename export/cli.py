@@ -111,8 +111,10 @@ def run(args: argparse.Namespace) -> int:
     if not args.megabytes > 0:
         raise ValueError(f"--megabytes {args.megabytes:g} must be above 0")
     if args.target != "native":
-        of_sherpa = ("target", "average", "int8", "chunk_ms", "left_context_ms", "lm", "megabytes", "license")
-        _refuse_other(args, f"--target {args.target}", *of_sherpa)
+        of_sherpa = ("target", "average", "int8", "chunk_ms", "left_context_ms", "lm", "license")
+        _refuse_other(args, f"--target {args.target}", *of_sherpa, "megabytes")
+        if args.lm is None:
+            _refuse_other(args, f"--target {args.target} without --lm", *of_sherpa)
         return _run_sherpa(args, *_weights(args), chunk_sizes)
     if args.output.suffix == ".safetensors":
         if args.int8:

@@ -129,6 +129,7 @@ def test_folders_of_the_training_stay_private() -> None:
         (["-o", "model.onnx", "--share", "0.5"], "--share cannot be used for --target native"),
         (["-o", "model.safetensors", "--chunk-ms", "320", "--language", "de"], "--chunk-ms and --language cannot be"),
         (["-o", "folder", "--target", "sherpa-onnx", "--rescore-ctc-weight", "0.4"], "--rescore-ctc-weight cannot be"),
+        (["-o", "folder", "--target", "sherpa-onnx", "--megabytes", "9"], "--megabytes cannot be used for --target sh"),
         (["-o", "model.onnx", "--average", "2"], "c.pt is not the folder of a training run"),
     ],
 )
