@@ -131,6 +131,8 @@ class DataConfig:
     data set, short clean examples help CTC leave the plateau where it predicts only blanks."""
     curriculum_s: float = 6.0
     num_buckets: int = 20
+    """Utterances are batched with others of similar length, from one of these groups. Small data sets have fewer: one
+    for each 100 utterances, but at least two."""
     num_workers: int = 1
 
     def __post_init__(self) -> None:
@@ -148,7 +150,8 @@ class DataConfig:
         )
         _require(self.curriculum_s > 0, "data.curriculum_s", self.curriculum_s, "above 0")
         _require_least(self, "data", 0, "curriculum_epochs", "num_workers")
-        _require_least(self, "data", 1, "num_buckets", "valid_utterances")
+        _require_least(self, "data", 1, "valid_utterances")
+        _require_least(self, "data", 2, "num_buckets")
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,7 @@ def test_overrides_take_the_type_of_the_field() -> None:
         ("model.dropout=1.0", r"in \[0, 1\)"),
         ("model.condition_layers=[5, 14]", r"condition_layers = \(5, 14\) .*from 1 to 13"),
         ("data.max_utterance_s=1000", "at most data.max_batch_s"),
+        ("data.num_buckets=1", r"data\.num_buckets = 1 is not allowed: it must be at least 2"),
         ("chunk.sizes=[]", "non-empty"),
         ("optim.betas=[0.9]", "list of 2"),
         ("train.max_steps=0", "at least 1"),
