@@ -283,7 +283,8 @@ class TrainConfig:
     """Batches per optimizer step over all processes; 0: one per process. Equal numbers give equal training anywhere."""
     valid_every: int = 1000
     patience: int = 0
-    """Training stops after this many validations without improvement; 0: only at `max_steps`."""
+    """Training stops after this many validations without improvement; 0, or without `data.valid`: only at
+    `max_steps`."""
     save_every: int = 200
     log_every: int = 20
     """Steps averaged into one point of the curves. Reading a value waits for the device, so not every step is read."""

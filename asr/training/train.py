@@ -82,6 +82,8 @@ class Trainer:
         self.print(f"{sum(len(c) for c, _ in self.parts)} training utterances; {len(refused)} left out")
         self._name_left_out(refused)
         self.valid_cuts = self._load_valid_cuts()
+        if config.train.patience and not self.valid_cuts:
+            self.print("data.valid is empty, so train.patience has no effect: training ends at train.max_steps")
 
         start: Checkpoint | Pretrained | None = previous
         if not previous and config.train.init:
@@ -121,6 +123,11 @@ class Trainer:
             check_shape(start.config, config, source)
             check_units(start, config.tokenizer, source)
         else:
+            if config.train.new_units:
+                raise ValueError(
+                    "train.new_units adds letters to the weights of train.init, which is empty: name weights there, "
+                    "or leave out train.new_units, since a new model has all letters of data.train"
+                )
             tokenizer = train_tokenizer(config.tokenizer, self._texts())
             if absent := absent_letters(tokenizer):
                 self.print(

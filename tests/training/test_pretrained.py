@@ -227,6 +227,11 @@ def test_letters_unknown_to_the_model_need_new_units(
     assert grown.weights["ctc.weight"][num_units].std() > 0.01
 
 
+def test_new_units_need_initial_weights(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*arguments, "train.new_units=true"]) == 1
+    assert "train.new_units adds letters to the weights of train.init, which is empty" in capsys.readouterr().err
+
+
 def test_pieces_of_words_cannot_be_added(arguments: list[str], tones: tuple[Path, Path], tmp_path: Path) -> None:
     pieces = [*arguments, "tokenizer.kind=bpe", "tokenizer.vocab_size=20", "train.max_steps=1"]
     assert main(pieces) == 0

@@ -400,3 +400,8 @@ def test_training_ends_when_it_gets_no_better(
     assert len(history) == 4 and saved == checkpoint_path(tmp_path / "run", 8)
     assert Checkpoint.load(tmp_path / "run" / "best.pt").training["step"] == 2
     assert "no improvement in 3 validations" in " ".join(capsys.readouterr().out.split())
+
+
+def test_patience_without_validation_is_told(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*arguments, "data.valid=[]", "train.patience=3", "train.max_steps=1"]) == 0
+    assert "data.valid is empty, so train.patience has no effect" in " ".join(capsys.readouterr().out.split())
