@@ -10,6 +10,7 @@
 #   make js                         the npm package and its page, in js/ (emscripten and npm are needed)
 #   make dist                       all that is published, in dist/ (docs/guides/releasing.md)
 #   make clean                      removes what these made
+#   make stream PYTHON=python3.12   with another Python, if there is no .venv yet (make clean removes it)
 #   make help                       this list
 PYTHON ?= python3
 VENV := .venv
