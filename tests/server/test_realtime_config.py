@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -100,6 +101,35 @@ def test_silence_chosen_by_a_client_is_fixed(recognizer: Recognizer) -> None:
         assert socket.receive_json()["type"] == "session.created"
         assert silences(type="server_vad", silence_duration_ms=350) == (0.35, 0.35)
         assert silences(type="semantic_vad", eagerness="low") == (recognizer.min_silence_after_speech_s, 4.0)
+
+
+@pytest.mark.parametrize("silence_s", [math.inf, 1.2345])
+def test_unchanged_silence_is_exactly_the_server_option(recognizer: Recognizer, silence_s: float) -> None:
+    """With inf, silence ends no items unless the client requests it."""
+    server = Server(recognizer.with_options(silence_after_speech_s=silence_s), num_threads=1)
+    shown_ms = None if math.isinf(silence_s) else 1234
+
+    def detection() -> dict[str, Any] | None:
+        return socket.receive_json()["session"]["audio"]["input"]["turn_detection"]
+
+    def update(**audio_input: Any) -> tuple[dict[str, Any] | None, float]:
+        session = {"type": "transcription", "audio": {"input": audio_input}}
+        socket.send_json({"type": "session.update", "session": session})
+        reported = detection()
+        (open_session,) = server.sessions
+        return reported, open_session.recognizer.silence_after_speech_s
+
+    with (
+        TestClient(create_app(server, Access())) as client,
+        client.websocket_connect("/v1/realtime", headers={"host": "localhost"}) as socket,
+    ):
+        default = shown_ms and {"type": "server_vad", "silence_duration_ms": shown_ms}
+        assert detection() == default
+        assert update(transcription={"language": "en"}) == (default, silence_s)
+        assert update(turn_detection=None) == (None, silence_s)
+        usual = {"type": "server_vad", "silence_duration_ms": shown_ms or 2000}
+        for kind in ("server_vad", "semantic_vad"):
+            assert update(turn_detection={"type": kind}) == (usual, silence_s if shown_ms else 2.0)
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ import base64
 import contextlib
 import json
 import logging
+import math
 import uuid
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -74,7 +75,8 @@ class Connection:
         self._recognizer = session.recognizer
         """The server's recognizer; the session's changes with its configuration."""
         self._session_id = f"sess_{uuid.uuid4().hex}"
-        silence_ms = round(1000 * self._recognizer.silence_after_speech_s)
+        silence_ms = 1000 * self._recognizer.silence_after_speech_s
+        silence_ms = round(silence_ms) if math.isfinite(silence_ms) else None
         language = self._recognizer.onnx.metadata.language
         self._config = SessionConfig(silence_ms, None if model in COMMIT_MODELS else silence_ms, language, model)
         self._items = Items(old_form, _is_live(self._recognizer), self._config.silence_ms is not None)
@@ -198,7 +200,8 @@ class Connection:
     def _changes(self, config: SessionConfig) -> dict[str, Any]:
         """The recognizer's options for `config`."""
         server = self._recognizer
-        silence_s = (config.silence_ms or config.default_silence_ms) / 1000
+        is_default = config.silence_ms in (None, config.default_silence_ms)
+        silence_s = server.silence_after_speech_s if is_default else config.silence_ms / 1000
         # Without turn detection, the endpoint rules still apply, to limit the memory of an utterance.
         changes = {
             "silence_after_speech_s": silence_s,

@@ -25,7 +25,7 @@ COMMIT_MODELS = ("gpt-realtime-whisper", "gpt-live-transcribe")
 """OpenAI's models without turn detection: clients of these commit items."""
 SAMPLE_RATE = 24000
 MIN_SILENCE_MS, MAX_SILENCE_MS = 100, 10000
-
+USUAL_SILENCE_MS = round(1000 * OPTIONS["silence_after_speech_s"].default)
 
 DELAYS = ("minimal", "low", "medium", "high", "xhigh")
 LIVE_DELAYS = ("minimal", "low")
@@ -38,9 +38,10 @@ EAGERNESS = {"low": 2.0, "medium": 1.0, "auto": 1.0, "high": 0.5}
 
 @dataclass(frozen=True)
 class SessionConfig:
-    """default_silence_ms: the server's setting. silence_ms: silence that ends an item; None: only a commit ends it."""
+    """default_silence_ms: the server's setting; None: silence ends no item. silence_ms: silence that ends an item;
+    None: only a commit ends it."""
 
-    default_silence_ms: int
+    default_silence_ms: int | None
     silence_ms: int | None
     language: str
     """Language of the model file, a BCP 47 code; empty if not stated."""
@@ -92,6 +93,11 @@ class SessionConfig:
         if not self.turns_given:
             return replace(config, silence_ms=None if config.model in COMMIT_MODELS else self.default_silence_ms)
         return config
+
+    @property
+    def _usual_silence_ms(self) -> int:
+        """For clients that request turn detection without a number."""
+        return USUAL_SILENCE_MS if self.default_silence_ms is None else self.default_silence_ms
 
     @property
     def details(self) -> frozenset[str]:
@@ -159,11 +165,11 @@ class SessionConfig:
             eagerness = turn_detection.get("eagerness") or "auto"
             if not isinstance(eagerness, str) or eagerness not in EAGERNESS:
                 raise _wrong(f"{path}.eagerness", eagerness, f"one of {', '.join(EAGERNESS)}")
-            silence_ms = EAGERNESS[eagerness] * self.default_silence_ms
+            silence_ms = EAGERNESS[eagerness] * self._usual_silence_ms
         else:
             silence_ms = turn_detection.get("silence_duration_ms")
             if silence_ms is None:
-                return self.silence_ms or self.default_silence_ms
+                return self.silence_ms or self._usual_silence_ms
             if not isinstance(silence_ms, (int, float)) or isinstance(silence_ms, bool) or silence_ms != silence_ms:
                 raise _wrong(f"{path}.silence_duration_ms", silence_ms, "a number of milliseconds")
         # A value out of range is clipped instead of rejected; `session.updated` reports the value in use.
