@@ -47,6 +47,7 @@ class Recognizer:
         bundled one for the bundled model, none for another.
     neural_lm: neural language model that rescores finals: a file of `asr export`, one to share, None for none,
         "bundled", or "auto": the bundled one for English language models of at least 100,000 words, as the bundled one.
+        It needs a model with phones, and a language model with pronunciations that is not restricted to `phrases`.
     hotwords: expected words and phrases, for the beam searches: a list such as ["Abbey Road", "Leighton:2"], or a file
         with one per line. Each letter adds `hotword_boost` nats, or the number after a colon or tab. An equals sign
         introduces words that sound like it: "Nguyen = win, new yen". Capitals, digits and signs are written as given.
@@ -192,13 +193,18 @@ class Recognizer:
         """Only useful if the words come from the n-grams. The bundled network suits general English, as in the bundled
         n-grams and those that `asr lm adapt` and `mix` make from them."""
         neural_lm, num_threads = self._given["neural_lm"], self._given["num_threads"]
-        if self.language_model is None or self._given["phrases"] is not None:
-            return None
+        metadata, lm = self.onnx.metadata, self.language_model
+        if lm is None or self._given["phrases"] is not None or not (metadata.phones and lm.phones):
+            if neural_lm in (None, "auto"):
+                return None
+            raise ValueError(
+                f"neural_lm is {str(neural_lm)!r}, but it only rescores the words of a language model with "
+                "pronunciations, for a model with phones: leave neural_lm out, or give such files and no phrases"
+            )
         if neural_lm == "auto":
-            metadata = self.onnx.metadata
             is_english = metadata.language.split("-")[0] == "en"
-            is_general = self.language_model.num_ngrams[0] >= MIN_GENERAL_WORDS
-            neural_lm = bundled_neural_lm() if metadata.phones and is_english and is_general else None
+            is_general = lm.num_ngrams[0] >= MIN_GENERAL_WORDS
+            neural_lm = bundled_neural_lm() if is_english and is_general else None
         if neural_lm is None:
             return None
         return self._open("neural_lm", (neural_lm, num_threads), lambda: _open_neural_lm(neural_lm, num_threads))

@@ -195,6 +195,25 @@ def test_phrase_list_restricts_recognition_until_emptied(server: RunningServer) 
     assert "[unk]" in text(converse(server.ws_url, listed, *other, EOF))
 
 
+def test_phrase_list_suspends_a_neural_language_model(phone_model: tuple[Path, Path]) -> None:
+    """It cannot rescore phrases, which the recognizer refuses."""
+
+    class Changing:
+        def __init__(self) -> None:
+            self.recognizer = Recognizer(phone_model[0], lm=phone_model[1], neural_lm="bundled")
+
+        async def change(self, **changes: Any) -> None:
+            self.recognizer = self.recognizer.with_options(**changes)
+
+    session: Any = Changing()
+    neural_model = session.recognizer.neural_model
+    dialogue = Dialogue(session, "plain")
+    asyncio.run(dialogue.reply('{"config": {"phrase_list": ["a"]}}'))
+    assert session.recognizer.phrases == ("a",) and session.recognizer.neural_model is None
+    asyncio.run(dialogue.reply('{"config": {"phrase_list": []}}'))
+    assert session.recognizer.phrases is None and session.recognizer.neural_model is neural_model
+
+
 @pytest.mark.parametrize(
     ("option", "line", "said"),
     [

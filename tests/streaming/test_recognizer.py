@@ -116,7 +116,6 @@ def test_bundled_files_have_a_name(pairs_lm: Path, monkeypatch: pytest.MonkeyPat
     named = by_default.with_options(model="bundled", lm="bundled", neural_lm="bundled")
     assert named.onnx.path == by_default.onnx.path and named.neural_model and by_default.neural_model
     assert by_default.with_options(lm=pairs_lm).neural_model is None
-    assert by_default.with_options(lm=pairs_lm, neural_lm="bundled").neural_model is not None
     copy = pairs_lm.with_name("copy.lm")  # as large as one of `asr lm adapt`
     copy.symlink_to(BUNDLED)
     assert by_default.with_options(lm=copy).neural_model is not None

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from itertools import combinations_with_replacement
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -198,6 +199,24 @@ def test_bundled_language_model_is_for_english_capitals(onnx: OnnxModel) -> None
     with pytest.raises(ValueError, match=r"this model also writes 'ÄßÄ?': make a language model of its words"):
         Recognizer(german, lm="bundled")
     assert Recognizer(german).language_model is None
+
+
+def test_neural_lm_without_effect_is_refused(phone_model: tuple[Path, Path], onnx: OnnxModel, pairs_lm: Path) -> None:
+    model, lm = phone_model
+    recognizer = Recognizer(model, lm=lm)
+    assert recognizer.neural_model is None  # for general English only, unless it is given
+    assert recognizer.with_options(neural_lm="bundled").neural_model is not None
+    withouts: list[dict[str, Any]] = [
+        {"lm": None},
+        {"lm": pairs_lm},
+        {"phrases": ["a"]},
+        {"model": onnx, "lm": pairs_lm},
+        {"lm": "auto", "search": "greedy"},
+        {"lm": "auto", "search": "joint"},
+    ]
+    for without in withouts:
+        with pytest.raises(ValueError, match=r"neural_lm is 'no\.onnx', but .* leave neural_lm out"):
+            recognizer.with_options(**without, neural_lm="no.onnx")
 
 
 def test_a_list_without_end_is_refused(onnx: OnnxModel) -> None:

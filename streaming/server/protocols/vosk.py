@@ -172,9 +172,9 @@ class Dialogue:
         if (num_letters := sum(map(len, phrases))) > MAX_PHRASE_LETTERS:
             raise ProtocolError(f"phrase_list has {num_letters} letters; it may have {MAX_PHRASE_LETTERS}")
         free = self._free
-        changes = {"phrases": free.phrases, "hotwords": free.hotwords, "search": free.search}
+        changes = {name: getattr(free, name) for name in ("phrases", "hotwords", "neural_lm", "search")}
         if phrases:  # greedy search, which a server may use for speed, does not support a grammar
-            changes = {"phrases": phrases, "hotwords": None, "search": "beam"}
+            changes = {"phrases": phrases, "hotwords": None, "neural_lm": None, "search": "beam"}
         try:
             await self._session.change(**changes)
         except ValueError as error:
