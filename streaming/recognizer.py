@@ -22,6 +22,7 @@ from asr.lm.packed import load_lm
 from asr.options import OPTIONS, described
 from asr.runtime.neural_lm import NeuralLmFile, bundled_neural_lm
 from asr.runtime.onnx_model import OnnxModel, bundled_model
+from asr.runtime.onnx_session import check_session_options
 from asr.runtime.punctuation import Punctuation, bundled_punctuation
 from asr.runtime.search import WITHOUT_LM, list_text, output_symbols
 from asr.streaming.stream import Stream
@@ -62,7 +63,7 @@ class Recognizer:
         with one per line.
     command_list: spoken commands in addition to those of `commands`, which it turns on: a list such as
         ["next item -> new line"], or a file with one per line.
-    provider: "cpu" | "cuda". num_threads: threads of ONNX Runtime for each step.
+    provider: "cpu" | "cuda". num_threads: threads of ONNX Runtime for each step. An open `model` has its own.
 
     Options, which are also attributes:
 
@@ -299,6 +300,7 @@ def _listed(name: str, lines: _List) -> str | None:
 
 def _open_model(model: str | Path | OnnxModel | None, provider: str, num_threads: int) -> OnnxModel:
     if isinstance(model, OnnxModel):
+        check_session_options(provider, num_threads)
         return model
     bundled = "float32" if provider == "cuda" else "int8"
     path = bundled_model(bundled) if model is None else Path(model)

@@ -19,10 +19,10 @@ from asr._core import PHONE_OUTPUT
 from asr.runtime.metadata import MetadataError, ModelMetadata
 from asr.runtime.onnx_decoder import FloatArray, IntArray, OnnxDecoder, decoder_signature
 from asr.runtime.onnx_session import (
-    PROVIDERS,
     ModelError,
     Signature,
     Tensors,
+    check_session_options,
     check_signature,
     open_session,
     read_properties,
@@ -104,10 +104,7 @@ class OnnxModel:
         provider: "cpu" or "cuda". num_threads: CPU threads inside one operator (0: all cores).
         Raises ModelError if the file is missing, damaged or not an asr-stream model, or the provider is missing.
         """
-        if provider not in PROVIDERS:
-            raise ModelError(f"provider {provider!r} is not known: choose one of {', '.join(PROVIDERS)}")
-        if num_threads < 0:
-            raise ModelError(f"num_threads {num_threads} must be at least 0 (0: all cores)")
+        check_session_options(provider, num_threads)
         self.path = Path(path)
         self._new_session = partial(open_session, provider=provider, num_threads=num_threads)
         self.provider = provider

@@ -43,6 +43,14 @@ class ModelError(ValueError):
     """A file is not a usable model, or this machine cannot run it as requested."""
 
 
+def check_session_options(provider: str, num_threads: int) -> None:
+    """Raises ModelError for a value out of range."""
+    if provider not in PROVIDERS:
+        raise ModelError(f"provider {provider!r} is not known: choose one of {', '.join(PROVIDERS)}")
+    if num_threads < 0:
+        raise ModelError(f"num_threads {num_threads} must be at least 0 (0: all cores)")
+
+
 def open_session(data: bytes, name: str, provider: str, num_threads: int, arena: bool = True) -> Any:
     """A session for the bytes of an ONNX file. `name` is used in error messages. Raises ModelError on failure.
 

@@ -258,6 +258,12 @@ def test_bundled_model_is_float32_only_on_a_gpu(provider: str, name: str, monkey
         Recognizer(provider=provider)
 
 
+@pytest.mark.parametrize(("name", "value"), [("provider", "nonsense"), ("num_threads", -3)])
+def test_wrong_session_options_with_an_open_model(onnx: OnnxModel, name: str, value: Any) -> None:
+    with pytest.raises(ModelError, match=f"{name} '?{value}'? "):
+        Recognizer(onnx, **{name: value})
+
+
 def test_variant_with_another_model_has_its_defaults(onnx: OnnxModel, file_with_defaults: Path) -> None:
     recognizer = Recognizer(onnx, beam_size=7)
     variant = recognizer.with_options(model=file_with_defaults)
