@@ -48,6 +48,9 @@ def main(argv: Sequence[str]) -> int:
     """Runs the command; returns its exit status."""
     parser = new_parser()
     args = parser.parse_args(argv)
+    for name in ("wyoming_host", "wyoming_text"):
+        if args.wyoming_port is None and (value := getattr(args, name)) is not None:
+            parser.error(f"{flag(name)} {value} is for Wyoming, which is off: add --wyoming-port, such as 10300")
     try:
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
@@ -83,14 +86,12 @@ def new_parser() -> Parser:
     )
     parser.add_argument(
         "--wyoming-host",
-        default="127.0.0.1",
         metavar="HOST",
         help="address for Wyoming, which has no authentication: anyone who can reach it may use it (default 127.0.0.1)",
     )
     parser.add_argument(
         "--wyoming-text",
         choices=("formatted", "plain"),
-        default="plain",
         help="text for Wyoming clients (default plain: punctuation would keep assistants from understanding commands)",
     )
     parser.add_argument(
@@ -140,7 +141,7 @@ def _serve(args: argparse.Namespace, parser: argparse.ArgumentParser, limits: Li
         provide(limits, num_ports=1 + (args.wyoming_port is not None))
         wyoming = None
         if args.wyoming_port is not None:
-            wyoming = listen(args.wyoming_host, args.wyoming_port, "wyoming_")
+            wyoming = listen(args.wyoming_host or "127.0.0.1", args.wyoming_port, "wyoming_")
     except ValueError as error:
         print_error(error)
         return 1
@@ -229,7 +230,7 @@ async def _run(
     async with AsyncExitStack() as stack:
         print(f"limits: {limits}", file=sys.stderr)
         if wyoming_listening is not None:
-            await stack.enter_async_context(wyoming.listening(server, wyoming_listening, args.wyoming_text))
+            await stack.enter_async_context(wyoming.listening(server, wyoming_listening, args.wyoming_text or "plain"))
             print(f"Listening on tcp://{_shown(wyoming_listening)} for Wyoming", file=sys.stderr)
         print(f"Listening on http://{_shown(listening)} ... Ctrl-C ends", file=sys.stderr, flush=True)
         await uvicorn_server.serve(sockets=[listening])

@@ -160,6 +160,14 @@ def test_wrong_host_is_named(capsys: pytest.CaptureFixture[str], host: str) -> N
     assert capsys.readouterr().err.endswith("; choose another with --wyoming-host\n")
 
 
+@pytest.mark.parametrize(("option", "value"), [("--wyoming-host", "0.0.0.0"), ("--wyoming-text", "formatted")])
+def test_options_of_wyoming_need_its_port(capsys: pytest.CaptureFixture[str], option: str, value: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--port", "0", option, value])
+    expected = f"{option} {value} is for Wyoming, which is off: add --wyoming-port, such as 10300"
+    assert ended.value.code == 2 and f"asr-stream serve: {expected};" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("value", ["-1", "²", "all"])
 def test_numbers_of_threads_are_checked(capsys: pytest.CaptureFixture[str], value: str) -> None:
     with pytest.raises(SystemExit) as ended:
