@@ -182,6 +182,10 @@ def test_keywords_are_expected(client: openai.OpenAI, sample: np.ndarray) -> Non
     assert "walked slowly" in answer.text
     left_out = "keywords that this model or its search cannot use are left out: 'C3PO'"
     assert answer.to_dict()["warnings"] == [left_out]
+    *_, done = client.audio.transcriptions.create(file=file, model="any", keywords=[*keywords, "C3PO"], stream=True)
+    assert done.text == answer.text and done.to_dict()["warnings"] == [left_out]
+    *_, done = client.audio.transcriptions.create(file=file, model="any", keywords=keywords, stream=True)
+    assert "warnings" not in done.to_dict()
 
 
 def test_silence_has_no_text(client: openai.OpenAI) -> None:

@@ -147,11 +147,11 @@ class Transcriptions:
         send: Send,
     ) -> None:
         async with aclosing(finals):
-            if options.stream:
-                await _stream(finals, options.logprobs, send)
-                return
             # Clients such as LiveKit add their own keywords, so an unusable keyword must not fail the request.
             warnings = warnings_about(options.keywords, session.recognizer.hotwords)
+            if options.stream:
+                await _stream(finals, options.logprobs, warnings, send)
+                return
             all_finals = [final async for final in finals]
             # On a thread, because hours of audio have a hundred thousand words.
             response = await asyncio.to_thread(_whole, all_finals, session.audio_s, options, warnings)
@@ -246,8 +246,9 @@ def _segment(i: int, final: Final) -> dict[str, Any]:
     }
 
 
-async def _stream(finals: AsyncIterator[Final], with_logprobs: bool, send: Send) -> None:
-    """Server-sent events: a delta for each utterance, then the text, which is the concatenation of the deltas.
+async def _stream(finals: AsyncIterator[Final], with_logprobs: bool, warnings: list[str], send: Send) -> None:
+    """Server-sent events: a delta for each utterance, then the text, which is the concatenation of the deltas, and the
+    warnings.
 
     There is no `usage`: in these events, OpenAI counts tokens, and the types of its clients accept nothing else.
     """
@@ -259,7 +260,7 @@ async def _stream(finals: AsyncIterator[Final], with_logprobs: bool, send: Send)
 
     text, tokens = "", []
 
-    async def event(type: str, own: list[dict[str, Any]], **fields: str) -> None:
+    async def event(type: str, own: list[dict[str, Any]], **fields: object) -> None:
         details = {"logprobs": own} if with_logprobs else {}
         await write(json.dumps({"type": f"transcript.text.{type}"} | fields | details))
 
@@ -270,7 +271,7 @@ async def _stream(finals: AsyncIterator[Final], with_logprobs: bool, send: Send)
             text += delta
             tokens += own
             await event("delta", own, delta=delta)
-        await event("done", tokens, text=text)
+        await event("done", tokens, text=text, **({"warnings": warnings} if warnings else {}))
     except ProtocolError as error:
         _log(error)
         await write(json.dumps({"error": error.to_dict()}))
