@@ -239,6 +239,28 @@ def test_names_that_the_client_expects_are_recognized(port: int) -> None:
     connected(port, talk)
 
 
+def test_names_are_for_the_transcription_begun(port: int) -> None:
+    """Some clients send audio-start first."""
+    audio = (speech("a cold winter morning") * 32767).astype(np.int16)
+
+    async def talk(client: AsyncTcpClient) -> None:
+        texts = []
+        for names in (["Winter", "morning"], []):
+            await client.write_event(AudioStart(16000, 2, 1).event())
+            if names:
+                await client.write_event(Transcribe(transcript_names=names).event())
+            await send_audio(client, audio)
+            await client.write_event(AudioStop().event())
+            chunks = 0
+            while (event := await client.read_event()) and not Transcript.is_type(event.type):
+                chunks += TranscriptChunk.is_type(event.type)
+            assert event is not None and chunks == 1
+            texts.append(Transcript.from_event(event).text)
+        assert "winter morning" in texts[0] and "winter" not in texts[1]
+
+    connected(port, talk)
+
+
 def test_half_closed_client_gets_the_transcript(port: int, sample: np.ndarray, recognizer: Recognizer) -> None:
     format = {"rate": 16000, "width": 2, "channels": 1}
     with socket.create_connection(("127.0.0.1", port), 60) as client:

@@ -140,6 +140,7 @@ class Connection:
         self._session: Session | None = None
         self._sending: asyncio.Task[str] | None = None
         self._hotwords: tuple[str, ...] = ()
+        """Of the last `transcribe`, for one transcription."""
 
     async def serve(self) -> None:
         """Answers events until the client leaves or a timeout ends the session."""
@@ -169,6 +170,8 @@ class Connection:
         elif event.type == "transcribe":
             check_language(event.data.get("language"), "language", self._server.language)
             self._hotwords = _keywords(event.data)
+            if self._session is not None:  # it came after audio-start
+                await self._session.change(hotwords=self._hotwords or self._server.recognizer.hotwords)
         elif event.type == "audio-start":
             _audio_format(event.data)
             await self._begin()
@@ -218,6 +221,7 @@ class Connection:
             await self._send("transcript", {"text": await self._sending} | self._language())
             await self._send("transcript-stop", {})
             self._session = self._sending = None
+            self._hotwords = ()
             await self._stack.aclose()
 
     async def _send(self, type: str, data: dict[str, Any]) -> None:
