@@ -8,6 +8,7 @@ import errno
 import gc
 import logging
 import os
+import re
 import socket
 import sys
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ from asr.streaming.terminal.options import add_recognition_options, print_error,
 if TYPE_CHECKING:
     from asr.streaming.recognizer import Recognizer
 
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?|null")
 EPILOG = """\
 examples:
   asr-stream serve                               for this machine, port 8000
@@ -97,7 +99,7 @@ def new_parser() -> Parser:
     parser.add_argument(
         "--allow-origin",
         action="append",
-        type=lambda url: url.rstrip("/"),  # an origin, as browsers send it, has no path
+        type=_origin,
         default=[],
         metavar="URL",
         help="allow pages of this origin to use the server",
@@ -122,6 +124,16 @@ def _port(text: str) -> int:
     if text.isascii() and text.isdigit() and (port := int(text)) <= 65535:
         return port
     raise argparse.ArgumentTypeError(f"{text} is not a port; choose 1 to 65535, or 0 for a free port")
+
+
+def _origin(text: str) -> str:
+    """In the form in which browsers send it: lower case, without a path."""
+    url = text.lower().rstrip("/")
+    if not _ORIGIN.fullmatch(url):
+        raise argparse.ArgumentTypeError(
+            f"{text} is not an origin; give scheme, host and any port, in ASCII, such as https://example.org:8443"
+        )
+    return url
 
 
 def _threads(text: str) -> int:

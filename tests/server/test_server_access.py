@@ -13,7 +13,7 @@ from support import wait_until
 from support.raw_sockets import HANDSHAKE, health, tcp
 from support.server import RunningServer, serving
 
-from asr.streaming.server.cli import main
+from asr.streaming.server.cli import main, new_parser
 from asr.streaming.server.security.access import Access
 
 
@@ -158,6 +158,27 @@ def test_wrong_host_is_named(capsys: pytest.CaptureFixture[str], host: str) -> N
     assert capsys.readouterr().err.endswith("; choose another with --host\n")
     assert main(["--port", "0", "--wyoming-port", "0", "--wyoming-host", host]) == 1
     assert capsys.readouterr().err.endswith("; choose another with --wyoming-host\n")
+
+
+@pytest.mark.parametrize(
+    ("given", "origin"),
+    [
+        ("HTTPS://Example.org/", "https://example.org"),
+        ("http://[::1]:8080", "http://[::1]:8080"),
+        ("chrome-extension://abcdef", "chrome-extension://abcdef"),
+        ("null", "null"),
+    ],
+)
+def test_origins_are_as_browsers_send_them(given: str, origin: str) -> None:
+    assert new_parser().parse_args(["--allow-origin", given]).allow_origin == [origin]
+
+
+@pytest.mark.parametrize("value", ["example.org", "*", "https://example.org/app", "https://bücher.example", "https://"])
+def test_other_origins_are_refused(capsys: pytest.CaptureFixture[str], value: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--allow-origin", value])
+    expected = f"argument --allow-origin: {value} is not an origin; give scheme, host and any port"
+    assert ended.value.code == 2 and expected in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("option", "value"), [("--wyoming-host", "0.0.0.0"), ("--wyoming-text", "formatted")])
