@@ -118,7 +118,7 @@ def _misfit(config: Config, base: Config, pretrained: Pretrained | None) -> str 
     """Why a training of `config` cannot start from `pretrained`."""
     if pretrained is None:
         return None
-    if config.tokenizer != base.tokenizer:  # `asr train` would use the units of the weights
+    if config.tokenizer != base.tokenizer:  # `asr train` refuses it
         return "other text units than those of the weights"
     with torch.device("meta"):
         model = AsrModel(with_vocab(config.model, pretrained.tokenizer.vocab_size))
