@@ -56,7 +56,7 @@ async function demos(context, url) {
     if (name === "firefox") spawn("paplay", ["-d", "speaker", `${folder}/talk.wav`], { stdio: "ignore" });
     await dictation.page.waitForFunction((wanted) => {
       const finals = window.events.at(-1)[3]?.filter(([, isFinal]) => isFinal);
-      return finals?.length === wanted;
+      return finals?.length >= wanted; // on a busy machine, two may arrive at once
     }, 3 - number);
     await dictation.page.click("#button");
     await ends(dictation.page, number);
