@@ -139,9 +139,9 @@ class ModelMetadata:
 
     @cached_property
     def core(self) -> _core.ModelMetadata:
-        """The metadata as the C++ core reads it. Raises MetadataError for a value that it refuses."""
+        """As the C++ core reads it, without the decoder. Raises MetadataError for a value that it refuses."""
         try:
-            return _core.ModelMetadata(self.to_properties())
+            return _core.ModelMetadata(self.to_properties() | {"decoder_onnx": ""})
         except ValueError as error:
             raise MetadataError(str(error)) from error
 

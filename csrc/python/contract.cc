@@ -76,12 +76,7 @@ void bind_contract(py::module_& m) {
           "batch_size"_a, "left_context"_a);
   m.def("former_states", &former_states, "num_layers"_a, "dim"_a);
   py::class_<ModelMetadata>(m, "ModelMetadata")
-      .def(py::init([](const std::map<std::string, std::string>& properties) {
-             ModelMetadata metadata(properties);
-             metadata.decoder_onnx = {};  // Python has its own
-             return metadata;
-           }),
-           "properties"_a);
+      .def(py::init<const std::map<std::string, std::string>&>(), "properties"_a);
   m.attr("PUNCTUATION_TYPE") = kPunctuationType;
   m.attr("PUNCTUATION_VERSION") = kPunctuationVersion;
   m.attr("PUNCTUATION_INPUTS") = to_tuple(kPunctuationInputs);
