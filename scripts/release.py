@@ -145,13 +145,14 @@ def wrong_files(dist: Path, version: str) -> Iterator[str]:
                 yield f"{path.name} captions {SAMPLE.name} as {text!r}"
 
 
-def make_again(folder: Path, *arguments: str) -> None:
-    """Runs `make` in a copy of the checkout's files, with the same tools, as if it were the same commit."""
+def make_again(folder: Path, venv: Path, *arguments: str) -> None:
+    """Runs `make` in a copy of the checkout's files, with the tools of `venv`, as if it were the same commit."""
     for name in run("git", "-C", ROOT, "ls-files").splitlines():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
     epoch = run("git", "-C", ROOT, "log", "-1", "--format=%ct").strip()
-    # With paths relative to the folder, ccache recognizes the same sources.
+    # With paths relative to the folder, those of the tools, too, ccache recognizes the same sources.
+    (folder / ".venv").symlink_to(venv)
     run("make", "-C", folder, *arguments, env=os.environ | {"SOURCE_DATE_EPOCH": epoch, "CCACHE_BASEDIR": str(folder)})
 
 
@@ -170,7 +171,7 @@ def check(dist: Path, *, rehearsal: bool) -> Iterator[str]:
     yield from wrong_commit(ROOT, rehearsal=rehearsal)
     yield from wrong_files(dist, versions(ROOT)["asr/__init__.py"])
     again = Path(tempfile.mkdtemp(prefix="asr-stream-"))
-    make_again(again, "dist", f"VENV={ROOT / '.venv'}", "DIST=dist")
+    make_again(again, ROOT / ".venv", "dist", "DIST=dist")
     wrong = list(other_bytes(dist, again / "dist"))
     if not wrong:
         shutil.rmtree(again)

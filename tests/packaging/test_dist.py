@@ -31,7 +31,7 @@ from asr.streaming import Final
 # With the tools of this environment; the stamp prevents make from installing them.
 TOOLS = (f"VENV={sys.prefix}", "-o", str(Path(sys.prefix, "dist.stamp")))
 # Without a temporary environment, so that code compiled by `make test` is not compiled again.
-WHEEL = (f"PYTHONS={sys.executable}", "WHEEL_OPTIONS=--no-build-isolation")
+NO_ISOLATION = "WHEEL_OPTIONS=--no-build-isolation"
 
 
 def make(target: str, folder: Path, *variables: str) -> None:
@@ -47,7 +47,7 @@ def tracked(*folders: str) -> set[str]:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     with lock("wheel"):
-        make("dist-wheels", folder, *WHEEL)
+        make("dist-wheels", folder, f"PYTHONS={sys.executable}", NO_ISOLATION)
     (path,) = folder.iterdir()
     return path
 
@@ -90,10 +90,12 @@ def without_npm(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_another_folder_gives_the_same_bytes(without_npm: Path, tmp_path: Path) -> None:
-    targets = ("dist-sdist", "dist-wheels", "dist-c", "SDIST_OPTIONS=--no-isolation")
-    release.make_again(tmp_path / "a" / "b", *targets, "DIST=dist", *TOOLS, *WHEEL)
+    folder = tmp_path / "a" / "b"
+    targets = ("dist-sdist", "dist-wheels", "dist-c", "SDIST_OPTIONS=--no-isolation", "-o", ".venv/dist.stamp")
+    python = folder / ".venv" / "bin" / Path(sys.executable).name
+    release.make_again(folder, Path(sys.prefix), *targets, "DIST=dist", f"PYTHONS={python}", NO_ISOLATION)
     assert len(list(without_npm.iterdir())) == 3
-    assert list(release.other_bytes(without_npm, tmp_path / "a" / "b" / "dist")) == []
+    assert list(release.other_bytes(without_npm, folder / "dist")) == []
 
 
 def test_the_gate_captions_each_file(without_npm: Path) -> None:
