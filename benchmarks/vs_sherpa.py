@@ -1,12 +1,14 @@
 """Compares asr-stream with sherpa-onnx: the same weights, chunk and search, one thread each.
 
-    asr export bundled --target sherpa-onnx -o sherpa [--int8]
+    asr export bundled --target sherpa-onnx [--lm bundled] -o sherpa [--int8]
     python benchmarks/vs_sherpa.py sherpa [--int8] [--chunk-ms 640] [--data data/dev.jsonl.gz --num-utterances 100]
 
-Each runs in its own process, in blocks of 20 ms like a microphone's, with greedy search and endpoints after 0.8 s of
-silence; rounds alternate, so that a busy machine affects all, and the best round counts. Latency is the time for a
-block that completes a chunk. With --data the texts of real utterances are also compared: each gets the utterance and as
-much silence as sherpa-onnx needs to decode its end. It needs: pip install sherpa-onnx
+Each runs in its own process, in blocks of 20 ms like a microphone's, with endpoints after 0.8 s of silence; rounds
+alternate, so that a busy machine affects all, and the best round counts. The search is greedy. If the folder has a
+decoding graph, sherpa-onnx uses it, and asr-stream its first pass with the bundled language model, whose n-grams are
+not pruned as those of the graph. Latency is the time for a block that completes a chunk. With --data the texts of real
+utterances are compared instead: each gets the utterance and as much silence as sherpa-onnx needs to decode its end. It
+needs: pip install sherpa-onnx
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ def our_streams(args: argparse.Namespace, endpoints: bool) -> Callable[[], tuple
     from asr.streaming import Final, Partial
 
     limits = dict.fromkeys(ENDPOINT_RULES[:2], 0.8) if endpoints else dict.fromkeys(ENDPOINT_RULES, 120.0)
-    settings: dict[str, Any] = {"search": "greedy", "second_pass": False, "text": "plain", "punctuation": None}
+    settings: dict[str, Any] = {"second_pass": False, "neural_lm": None, "text": "plain", "punctuation": None}
+    settings |= {"lm": "bundled"} if graph_file(args).exists() else {"search": "greedy", "lm": None}
     recognizer = Recognizer(model_file(args), chunk_ms=args.chunk_ms, **settings, **limits)
     step = recognizer.onnx.step
     num_steps = 0
@@ -70,7 +73,10 @@ def our_streams(args: argparse.Namespace, endpoints: bool) -> Callable[[], tuple
             return num_steps > before, text[0]
 
         def finish() -> str:
-            return text[0]  # of whole chunks, because sherpa-onnx does not decode an incomplete one
+            if recognizer.lm is None:
+                return text[0]  # of whole chunks, because sherpa-onnx does not decode an incomplete one
+            stream.finish()  # completes the last word
+            return " ".join(event.raw for event in stream.events() if isinstance(event, Final))
 
         return feed, finish
 
@@ -81,13 +87,19 @@ def their_file(args: argparse.Namespace) -> Path:
     return args.folder / f"zipformer2_ctc.{args.chunk_ms}ms{'.int8' * args.int8}.onnx"
 
 
+def graph_file(args: argparse.Namespace) -> Path:
+    return args.folder / "HLG.fst"
+
+
 def theirs(args: argparse.Namespace, endpoints: bool = False) -> Any:
     """The recognizer of sherpa-onnx."""
     import sherpa_onnx
 
+    graph = graph_file(args)
     return sherpa_onnx.OnlineRecognizer.from_zipformer2_ctc(
         str(args.folder / "tokens.txt"),
         str(their_file(args)),
+        ctc_graph=str(graph) if graph.exists() else "",
         num_threads=1,
         enable_endpoint_detection=endpoints,
         rule1_min_trailing_silence=5.0,
@@ -98,6 +110,10 @@ def theirs(args: argparse.Namespace, endpoints: bool = False) -> Any:
 def their_streams(args: argparse.Namespace, endpoints: bool) -> Callable[[], tuple[Feed, Callable[[], str]]]:
     """The same as `our_streams` for sherpa-onnx."""
     recognizer = theirs(args, endpoints)
+    words: dict[str, str] = {}
+    if graph_file(args).exists():
+        lines = (args.folder / "words.txt").read_text(encoding="utf-8").splitlines()
+        words = dict(line.split()[::-1] for line in lines)  # by number
 
     def make() -> tuple[Feed, Callable[[], str]]:
         stream = recognizer.create_stream()
@@ -117,6 +133,8 @@ def their_streams(args: argparse.Namespace, endpoints: bool) -> Callable[[], tup
             stream.input_finished()
             while recognizer.is_ready(stream):
                 recognizer.decode_stream(stream)
+            if words:
+                return " ".join(words[str(number)] for number in recognizer.get_result_all(stream).words)
             return " ".join(recognizer.get_result(stream).split())  # sherpa-onnx writes two spaces for two boundaries
 
         return feed, finish

@@ -134,18 +134,18 @@ def determinized(left: Fst, right: Fst) -> Fst:
     import kaldifst
 
     with tempfile.TemporaryDirectory() as folder:
-        parts = []
-        for name, part in (("left", left), ("right", right)):
-            path = str(Path(folder) / name)
-            part.write(Path(path))
-            parts.append(kaldifst.StdConstFst.read(path))
-        graph = kaldifst.compose(*parts)
-        del parts
+        paths = Path(folder, "left"), Path(folder, "right")
+        left.write(paths[0])
+        right.write(paths[1])
+        words = kaldifst.StdVectorFst(kaldifst.StdConstFst.read(str(paths[0])))
+        kaldifst.arcsort(words, "olabel")  # for `compose`, which finds arcs of the left part by their output
+        graph = kaldifst.compose(words, kaldifst.StdConstFst.read(str(paths[1])))
+        del words
         kaldifst.determinize_star(graph)
         kaldifst.minimize_encoded(graph, COST_STEP)
-        kaldifst.StdConstFst(graph).write(path)
+        kaldifst.StdConstFst(graph).write(str(paths[0]))
         del graph
-        return Fst.read(Path(path))
+        return Fst.read(paths[0])
 
 
 def without_marks(graph: Fst, num_tokens: int) -> Fst:

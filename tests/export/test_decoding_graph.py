@@ -35,7 +35,7 @@ def packed_lm() -> bytes:
     """Homophones, several pronunciations, a word that is a prefix of another, and contexts that back off."""
     unigrams = (*UNIGRAMS, "-1.0 BACK -0.1", "-1.1 BEE -0.2", "-1.4 AH 0.0")
     ngrams = packed(unigrams, ("-0.2 <s> AB", "-0.3 A BACK -0.4", "-0.5 AB B", "-0.7 A A"), ("-0.1 A BACK </s>",))
-    return with_pronunciations(ngrams, list(PHONES), PRONUNCIATIONS | {"BEE": [["B"]], "AH": [["AA"]]})
+    return with_pronunciations(ngrams, list(PHONES), PRONUNCIATIONS | {"BEE": [["B"]], "AH": [["AA"], ["K", "AA"]]})
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +92,7 @@ def cheapest(graph: Fst, costs: npt.NDArray[np.float32]) -> tuple[float, list[in
         [AA, B, "AA", BLANK, BLANK, "K", "K"],
         [AA, B, "AA", "K", AA, AA, B, B, BLANK, B],
         [AA, AA, B, "AA", "K", B, "AA", "K", K],
+        [K, "AA", BLANK, B],
     ],
     ids=" ".join,
 )

@@ -199,8 +199,8 @@ def test_the_benchmark_prints_its_numbers(
     assert re.search(printed, done.stdout.decode()), done.stdout.decode()
 
 
-def test_a_pause_ends_no_text_of_the_benchmark(tiny_onnx: Path, conversation: np.ndarray) -> None:
-    args = argparse.Namespace(model=str(tiny_onnx), int8=False, chunk_ms=640)
+def test_a_pause_ends_no_text_of_the_benchmark(folder: Path, tiny_onnx: Path, conversation: np.ndarray) -> None:
+    args = argparse.Namespace(folder=folder, model=str(tiny_onnx), int8=False, chunk_ms=640)
     feed, finish = load_benchmark("vs_sherpa").our_streams(args, endpoints=False)()
     _, before = feed(conversation[:112000])
     feed(conversation[112000:])
