@@ -5,8 +5,8 @@
 
 Each runs in its own process, in blocks of 20 ms like a microphone's, with endpoints after 0.8 s of silence; rounds
 alternate, so that a busy machine affects all, and the best round counts. The search is greedy. If the folder has a
-decoding graph, sherpa-onnx uses it, and asr-stream its first pass with the bundled language model, whose n-grams are
-not pruned as those of the graph. Latency is the time for a block that completes a chunk. With --data the texts of real
+decoding graph, sherpa-onnx uses it, and asr-stream its first pass with the language model, whose n-grams are not pruned
+as those of the graph. Latency is the time for a block that completes a chunk. With --data the texts of real
 utterances are compared instead: each gets the utterance and as much silence as sherpa-onnx needs to decode its end. It
 needs: pip install sherpa-onnx
 """
@@ -48,7 +48,7 @@ def our_streams(args: argparse.Namespace, endpoints: bool) -> Callable[[], tuple
 
     limits = dict.fromkeys(ENDPOINT_RULES[:2], 0.8) if endpoints else dict.fromkeys(ENDPOINT_RULES, 120.0)
     settings: dict[str, Any] = {"second_pass": False, "neural_lm": None, "text": "plain", "punctuation": None}
-    settings |= {"lm": "bundled"} if graph_file(args).exists() else {"search": "greedy", "lm": None}
+    settings |= {"lm": args.lm} if graph_file(args).exists() else {"search": "greedy", "lm": None}
     recognizer = Recognizer(model_file(args), chunk_ms=args.chunk_ms, **settings, **limits)
     step = recognizer.onnx.step
     num_steps = 0
@@ -257,6 +257,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="written by `asr export --target sherpa-onnx`")
     parser.add_argument("--model", help="the native file of the same weights; default: the bundled one")
+    parser.add_argument("--lm", default="bundled", help="that of the folder's decoding graph, if it has one (bundled)")
     parser.add_argument("--int8", action="store_true", help="compare the int8 files")
     parser.add_argument("--chunk-ms", type=int, default=640)
     parser.add_argument("--file", help="default: the bundled recording")

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-import sherpa_onnx
 from support.arpa import UNIGRAMS, packed
+from support.benchmark_module import load_benchmark
 from support.phones import PHONES, PRONUNCIATIONS
-from support.recognition import finals, recognize
 from support.synth import speech
 
-from asr import Recognizer
 from asr._core import CtcPrefixBeamSearch, NgramLm
 from asr.cli import main
 from asr.evaluation.wer import count_errors
@@ -23,7 +22,6 @@ from asr.export.decoding_graph import DecodingGraph
 from asr.export.fst import EPSILON, Fst
 from asr.export.graph import ExportError
 from asr.lm.packed import unpack, with_pronunciations
-from asr.runtime.onnx_model import bundled_model
 from asr.runtime.search import LmWeights
 
 PROMPTS = Path(decoding_graph.__file__).parent.parent / "asr" / "samples" / "prompts.txt"
@@ -169,28 +167,12 @@ def test_words_of_sherpa_onnx_equal_our_search(tmp_path: Path, monkeypatch: pyte
     assert main(["export", "bundled", *options]) == 0
     names = {"HLG.fst", "README.md", "tokens.txt", "words.txt", "zipformer2_ctc.640ms.onnx"}
     assert {path.name for path in (tmp_path / "sherpa").iterdir()} == names
-    endless = dict.fromkeys(
-        ("silence_after_speech_s", "min_silence_after_speech_s", "silence_without_speech_s", "max_utterance_s"), 120.0
+    benchmark = load_benchmark("vs_sherpa")
+    audio = tmp_path / "audio.npz"
+    np.savez(audio, *(benchmark.padded(speech(sentence), 640) for sentence in sentences[:8]))
+    settings = {"folder": tmp_path / "sherpa", "lm": str(model), "chunk_ms": 640, "int8": False, "audio": audio}
+    expected, found = (
+        benchmark.texts(argparse.Namespace(run=name, model=None, **settings)) for name in benchmark.RUNNERS
     )
-    ours = Recognizer(
-        bundled_model("float32"), lm=str(model), neural_lm=None, second_pass=False, text="plain", **endless
-    )
-    theirs = sherpa_onnx.OnlineRecognizer.from_zipformer2_ctc(
-        str(tmp_path / "sherpa" / "tokens.txt"),
-        str(tmp_path / "sherpa" / "zipformer2_ctc.640ms.onnx"),
-        ctc_graph=str(tmp_path / "sherpa" / "HLG.fst"),
-        num_threads=1,
-    )
-    words = dict(reversed(line.split()) for line in (tmp_path / "sherpa" / "words.txt").read_text().splitlines())
-    expected, found = [], []
-    for sentence in sentences[:8]:
-        samples = np.concatenate([speech(sentence), np.zeros(16000, np.float32)])
-        expected.append(finals(recognize(ours, samples)))
-        stream = theirs.create_stream()
-        stream.accept_waveform(16000, samples)
-        stream.input_finished()
-        while theirs.is_ready(stream):
-            theirs.decode_stream(stream)
-        found.append(" ".join(words[str(label)] for label in theirs.get_result_all(stream).words))
     assert count_errors(sentences[:8], expected).rate < 0.5, "the test needs words that are understood"
     assert count_errors(expected, found).rate <= 0.02

@@ -200,7 +200,7 @@ def test_the_benchmark_prints_its_numbers(
 
 
 def test_a_pause_ends_no_text_of_the_benchmark(folder: Path, tiny_onnx: Path, conversation: np.ndarray) -> None:
-    args = argparse.Namespace(folder=folder, model=str(tiny_onnx), int8=False, chunk_ms=640)
+    args = argparse.Namespace(folder=folder, model=str(tiny_onnx), lm="bundled", int8=False, chunk_ms=640)
     feed, finish = load_benchmark("vs_sherpa").our_streams(args, endpoints=False)()
     _, before = feed(conversation[:112000])
     feed(conversation[112000:])
