@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 # Thread synchronization costs more than it saves in small matrix products. Must be set before PyTorch is imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Python would look for garbage after each 700 new objects. PyTorch makes a million that stay, and tracing a model many
+# more: the search took 9 % of the time of the export tests.
+gc.set_threshold(20_000, 20, 50)
 
 # In a background job of a shell, the tests would ignore SIGINT, and under nohup SIGHUP; child processes would inherit
 # this.
