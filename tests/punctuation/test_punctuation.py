@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import itertools
 import math
@@ -51,14 +52,24 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> PunctuationCheckpoin
 
 
 @pytest.fixture(scope="module")
-def files(checkpoint: PunctuationCheckpoint, tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Punctuation]:
+def graph(checkpoint: PunctuationCheckpoint) -> onnx.ModelProto:
+    """That of `checkpoint`, traced once, because this takes seconds."""
+    return exporting.punctuation_graph(checkpoint.model())
+
+
+@pytest.fixture(scope="module")
+def files(
+    checkpoint: PunctuationCheckpoint, graph: onnx.ModelProto, tmp_path_factory: pytest.TempPathFactory
+) -> dict[bool, Punctuation]:
     """float32 and int8"""
     folder = tmp_path_factory.mktemp("files")
     found = {}
-    for int8 in (False, True):
-        path = folder / f"{int8}.onnx"
-        export_punctuation(checkpoint, path, int8=int8, license="Apache-2.0")
-        found[int8] = Punctuation(path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exporting, "punctuation_graph", lambda model: copy.deepcopy(graph))
+        for int8 in (False, True):
+            path = folder / f"{int8}.onnx"
+            export_punctuation(checkpoint, path, int8=int8, license="Apache-2.0")
+            found[int8] = Punctuation(path)
     return found
 
 
@@ -172,7 +183,7 @@ def test_pause_before_a_word_matters_unless_unknown(files: dict[bool, Punctuatio
 
 @pytest.mark.slow
 def test_a_damaged_graph_is_not_written(
-    checkpoint: PunctuationCheckpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    checkpoint: PunctuationCheckpoint, graph: onnx.ModelProto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def damage(graph: onnx.ModelProto, examples: object) -> None:
         for tensor in graph.graph.initializer:
@@ -180,6 +191,7 @@ def test_a_damaged_graph_is_not_written(
                 values = onnx.numpy_helper.to_array(tensor)
                 tensor.CopyFrom(onnx.numpy_helper.from_array(values[::-1].copy(), tensor.name))
 
+    monkeypatch.setattr(exporting, "punctuation_graph", lambda model: copy.deepcopy(graph))
     monkeypatch.setattr(exporting, "quantize_statically", damage)
     with pytest.raises(ExportError, match="differs from PyTorch"):
         export_punctuation(checkpoint, tmp_path / "bad.onnx", int8=True)
