@@ -215,6 +215,7 @@ def test_exported_files_score_as_pytorch_does(
         return copy.deepcopy(graphs[0])
 
     monkeypatch.setattr(exporting, "trace", traced_once)
+    monkeypatch.setattr(exporting, "NUM_BLOCKS", 3)  # more of them take longer to trace
     for int8 in (False, True):
         with patch.object(torch.export, "export", wraps=torch.export.export) as way:
             report = export_neural_lm(checkpoint, tmp_path / "lm.onnx", int8=int8, share=0.4, weight=1.1)
