@@ -49,7 +49,8 @@ def transcribe(model: Path, wav: Path, *options: str | Path, lm: Path = BUNDLED)
     model."""
     models = ["--model", model, "--lm", lm, "--punctuation", PUNCTUATION]
     models += ["--neural-lm", NEURAL_LM] if lm == BUNDLED else []
-    result = run("node", "examples/transcribe.mjs", *models, "--json", *options, wav)
+    # To optimize ONNX Runtime's WebAssembly takes longer than some seconds of audio; it does not change a result.
+    result = run("node", "--liftoff-only", "examples/transcribe.mjs", *models, "--json", *options, wav)
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
