@@ -14,10 +14,10 @@ from asr.cores import share_cores
 COMMANDS = {
     "record": ("asr.streaming.terminal.record", "record yourself reading prompts, for training"),
     "prepare": ("asr.data.prepare", "check recordings and transcripts, compute features"),
-    "shard": ("asr.data.shards", "split data sets into shards, for sets that do not fit on one disk"),
+    "shard": ("asr.data.shard_cli", "split data sets into shards, for sets that do not fit on one disk"),
     "train": ("asr.training.cli", "train or fine-tune a model"),
     "train-gpu": ("asr.training.gpu.cli", "train for a few minutes on a GPU, with all recordings in its memory"),
-    "adapt": ("asr.export.adapt", "adapt a model to a voice with a few minutes of recordings"),
+    "adapt": ("asr.export.adapt_cli", "adapt a model to a voice with a few minutes of recordings"),
     "average": ("asr.training.average", "average the weights of several training runs"),
     "evaluate": ("asr.evaluation.evaluate", "word error rate against latency"),
     "transcribe": ("asr.streaming.corpus.cli", "transcribe the recordings of a corpus, on all cores or on Ray"),

@@ -20,7 +20,6 @@ from lhotse import CutSet
 from rich.console import Console
 
 from asr._core import NgramLm
-from asr.command import add_option
 from asr.config import TokenizerConfig
 from asr.data.cuts import load_cuts
 from asr.data.manifests import read_table
@@ -101,31 +100,8 @@ def word_errors(weights: str, cuts: Sequence[Any], lm: NgramLm) -> WordErrors:
     return evaluate(engine, cuts, "", [640], 2560, ["beam+lm"], fusion=fusion)[0].errors
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.description = (
-        "Adapts a model to one voice, with a few minutes of recordings and their texts.\n"
-        "Every fourth recording is held out: these recordings decide when training stops,\n"
-        "and whether the new model is better than the old one."
-    )
-    parser.epilog = (
-        "example:\n  asr record --out recordings\n  asr adapt recordings -o mine.onnx\n"
-        "  asr-stream --model mine.onnx --lm bundled"
-    )
-    parser.add_argument(
-        "recordings",
-        type=Path,
-        help="the folder of `asr record`, or a table of paths and texts as for `asr prepare manifest`",
-    )
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="MODEL.onnx", help="the new model, in int8")
-    add_option(
-        parser, "--init", "bundled", "WEIGHTS", "a .safetensors or float32 .onnx file or a checkpoint to start from"
-    )
-    parser.add_argument("--language", metavar="CODE", help="language of the model (bundled: en; otherwise not stated)")
-    add_option(parser, "--lm", "bundled", "FILE", "language model for measuring word errors")
-
-
-def run(args: argparse.Namespace) -> int:
-    """Entry of `asr adapt`."""
+def adapt(args: argparse.Namespace) -> int:
+    """Writes the model that `args` of `asr adapt` name, and prints its errors and those of the old one."""
     output_path(args.output)  # check before the training, not after it
     language = stated_language(args.language, args.init)
     console = Console()

@@ -10,10 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import onnx
-
 from asr._core import CALIBRATION, FORMAT_VERSION
-from asr.export.write import with_checksum
 from asr.files import replacing
 from asr.options import flag
 from asr.runtime.metadata import EXPORT_AGAIN, MetadataError
@@ -51,6 +48,10 @@ def calibrate(path: str | Path, numbers: Mapping[str, Sequence[float]], language
         numbers: keyed as in `CALIBRATION`. language: a BCP 47 code, or empty; None keeps the present one.
     Raises ValueError for an unusable file, an older format, or values out of range.
     """
+    import onnx
+
+    from asr.export.write import with_checksum
+
     model = OnnxModel(path)
     if int(model.format_version) < FORMAT_VERSION:
         raise ModelError(

@@ -21,6 +21,7 @@ from asr.export.quantize import halve, quantize, replace_nodes
 from asr.files import replacing
 from asr.model.layers import block_slices
 from asr.neural_lm.checkpoint import NeuralLmCheckpoint
+from asr.neural_lm.config import SHARE, WEIGHT
 from asr.neural_lm.model import NeuralLm, NeuralLmLayer
 from asr.runtime.neural_lm import NeuralLmFile
 
@@ -30,9 +31,6 @@ MAX_INT8_ERROR = 0.1
 """int8: mean absolute difference of a log-probability of likely tokens."""
 NUM_BLOCKS = 8
 """See `NeuralLmGraph`."""
-
-SHARE, WEIGHT = 0.6, 1.2
-"""Values of the bundled network; see csrc/search/neural_lm.h."""
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,17 @@ def test_train_reads_its_arguments_without_pytorch(arguments: list[str], status:
     assert "Traceback" not in done.stderr
 
 
+def test_arguments_of_all_commands_need_no_pytorch() -> None:
+    """So that `--help` and errors in arguments do not take seconds, and appear without the extras, too. Only recipes
+    need YAML."""
+    program = (
+        f"import sys; sys.modules |= dict.fromkeys({sorted(cli.EXTRAS - {'yaml'})})\n"
+        "from argparse import ArgumentParser; from importlib import import_module; from asr.cli import COMMANDS\n"
+        "for module, _ in COMMANDS.values(): import_module(module).add_arguments(ArgumentParser())"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
 @pytest.mark.parametrize("name", ["asr.data.shards", "numpy.nonsense", None])
 def test_other_missing_modules_raise_their_error(name: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(module: str) -> Any:

@@ -10,14 +10,12 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 import shutil
 import tarfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -26,13 +24,9 @@ import numpy as np
 from lhotse import CutSet
 from lhotse.shar.utils import to_shar_placeholder
 from lhotse.utils import fastcopy
-from rich.console import Console
-from rich.progress import Progress
 
-from asr.data.cuts import MANIFEST_SUFFIX, Float16Writer, iterate_cuts, read_all
-from asr.tables import Refusal, print_left_out
-
-DEFAULT_SIZE = 2000  # utterances; about 400 MB of LibriSpeech
+from asr.data.cuts import MANIFEST_SUFFIX, Float16Writer, read_all
+from asr.tables import Refusal
 
 
 @dataclass
@@ -45,7 +39,7 @@ class ShardResult:
 
 
 def write_shards(
-    cuts: Iterable[Any], out: str | Path, size: int = DEFAULT_SIZE, on_progress: Callable[[], object] | None = None
+    cuts: Iterable[Any], out: str | Path, size: int, on_progress: Callable[[], object] | None = None
 ) -> ShardResult:
     """Writes `cuts` in order as the Shar directory `out`, `size` utterances per shard.
 
@@ -105,25 +99,3 @@ def _append(tar: tarfile.TarFile, name: str, content: bytes) -> int:
     member.size = len(content)
     tar.addfile(member, io.BytesIO(content))
     return tar.offset - (-member.size) % tarfile.BLOCKSIZE
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("manifests", nargs="+", metavar="DATA.jsonl.gz", help="written by `asr prepare`")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="new directory, for data.train")
-    parser.add_argument(
-        "--size", type=int, default=DEFAULT_SIZE, metavar="N", help="utterances per shard (default: %(default)s)"
-    )
-
-
-def run(args: argparse.Namespace) -> int:
-    """Entry of `asr shard`."""
-    console = Console()
-    sets = [iterate_cuts(path) for path in args.manifests]
-    with Progress(console=console, transient=True) as progress:
-        task = progress.add_task("shards", total=None)
-        result = write_shards(
-            (cut for cuts in sets for cut in cuts), args.out, args.size, partial(progress.advance, task)
-        )
-    print_left_out(console, result.refusals)
-    console.print(f"{args.out}: {result.num_utterances} utterances in {result.num_shards} shards", soft_wrap=True)
-    return 0

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
@@ -18,8 +18,6 @@ from rich.table import Table
 
 from asr._core import JOINT_BEAM_SIZE, LmFusion
 from asr.command import add_option
-from asr.data.cuts import batches_by_length, evenly_spread, iterate_cuts, read_all
-from asr.evaluation.engine import Encoded, Engine, open_engine
 from asr.evaluation.plots import plot_wer
 from asr.evaluation.wer import WordErrors, count_errors
 from asr.features import ENCODER_FRAME_MS
@@ -29,6 +27,9 @@ from asr.options import flag
 from asr.runtime.joint_search import JOINT_CTC_WEIGHT, joint_search
 from asr.runtime.search import BEAM_SIZE, DECODER_SEARCHES, SEARCHES, LmWeights, decode_words, words
 from asr.tables import Refusal
+
+if TYPE_CHECKING:
+    from asr.evaluation.engine import Encoded, Engine
 
 MAX_CHUNK_MS = 5120
 FULL = "full"
@@ -97,6 +98,8 @@ def evaluate(
     on_batch: called with the number of utterances after each batch at one latency.
     Returns one result per latency and search.
     """
+    from asr.data.cuts import batches_by_length, read_all
+
     results = [Result(data, chunk, search) for chunk in chunks_ms for search in searches]
     for chunk_ms in chunks_ms:
         rows = [result for result in results if result.chunk_ms == chunk_ms]
@@ -289,6 +292,8 @@ def run(args: argparse.Namespace) -> int:
     for path in (args.plot, args.json, args.hypotheses):
         if path is not None:
             require_folder(path)  # fail before the work, not after it
+    from asr.evaluation.engine import open_engine
+
     names = name_data_sets(args.data)
     data = [(name, _select(path, args.num_utterances)) for name, path in zip(names, args.data, strict=True)]
     engine = open_engine(args.model, args.device)
@@ -354,6 +359,8 @@ def _report_left_out(refusals: Sequence[Refusal], name: str, num_utterances: int
 
 
 def _select(name: str, num_utterances: int | None) -> list[Any]:
+    from asr.data.cuts import evenly_spread, iterate_cuts
+
     cuts = list(iterate_cuts(name))
     if not cuts:
         raise ValueError(f"{name} holds no utterance")

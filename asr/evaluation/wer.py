@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import jiwer
-
 
 @dataclass(frozen=True)
 class WordErrors:
@@ -28,6 +26,8 @@ class WordErrors:
 
 def count_errors(references: Sequence[str], hypotheses: Sequence[str]) -> WordErrors:
     """Minimal edits between each reference and its hypothesis, summed."""
+    import jiwer
+
     if len(references) != len(hypotheses):
         raise ValueError(f"{len(references)} references for {len(hypotheses)} hypotheses")
     total = WordErrors()
@@ -43,6 +43,8 @@ def count_errors(references: Sequence[str], hypotheses: Sequence[str]) -> WordEr
 
 def matched_words(reference: Sequence[str], hypothesis: Sequence[str]) -> list[tuple[int, int]]:
     """Index pairs (reference, hypothesis) of the words that match in a minimal alignment."""
+    import jiwer
+
     if not reference or not hypothesis:
         return []
     pieces = jiwer.process_words(" ".join(reference), " ".join(hypothesis)).alignments[0]

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from asr.neural_lm.model import NeuralLm, NeuralLmConfig
+from asr.neural_lm.config import NeuralLmConfig
+from asr.neural_lm.model import NeuralLm
 from asr.recipe import from_dict
 from asr.tokenizer import Tokenizer
 from asr.training.checkpoint import CheckpointError, CheckpointFile

@@ -6,18 +6,20 @@ import argparse
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from asr.command import add_option, split_weight
 from asr.files import require_folder
 from asr.lm.packed import LmError
-from asr.neural_lm.checkpoint import NeuralLmCheckpoint
-from asr.neural_lm.model import NeuralLmConfig
+from asr.neural_lm.config import COOLDOWN, DEFAULTS, NeuralLmConfig
 from asr.neural_lm.text import learn_pieces, read
-from asr.neural_lm.train import COOLDOWN, DEFAULTS, train
 from asr.runtime.neural_lm import bundled_neural_lm
 from asr.training.short import TrainBar
+
+if TYPE_CHECKING:
+    from asr.neural_lm.checkpoint import NeuralLmCheckpoint
 
 NUM_PIECES = 4096
 """Default number of word pieces."""
@@ -68,6 +70,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _initial(name: str | None) -> NeuralLmCheckpoint | None:
+    from asr.neural_lm.checkpoint import NeuralLmCheckpoint
+
     if name is None:
         return None
     path = bundled_neural_lm() if name == "bundled" else Path(name)
@@ -94,6 +98,9 @@ def run(args: argparse.Namespace) -> int:
         raise LmError("--resume continues with the weights of --output, so --init cannot be given with it")
     if not args.lr > 0 or not 0 <= args.cooldown <= 1:
         raise LmError(f"--lr {args.lr} must be above 0, --cooldown {args.cooldown} in [0, 1]")
+    from asr.neural_lm.checkpoint import NeuralLmCheckpoint
+    from asr.neural_lm.train import train
+
     resume = NeuralLmCheckpoint.load(args.output) if args.resume else _initial(args.init)
     console = Console(stderr=True)
     paths, weights = zip(*(split_weight(name, "weight") for name in args.text), strict=True)

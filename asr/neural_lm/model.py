@@ -7,7 +7,6 @@ tree without branches; the network is trained on sentences.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import cast
 
 import torch
@@ -15,27 +14,11 @@ from torch import Tensor, nn
 
 from asr.model.layers import FeedForward, Residual, SelfAttention
 from asr.model.positions import Rotation, rope_frequencies
+from asr.neural_lm.config import NeuralLmConfig
 
 HIDDEN = -60.0
 """Added to the scores of masked nodes. With minus infinity, ONNX Runtime's softmax would compute with denormal numbers,
 which takes five times as long."""
-
-
-@dataclass(frozen=True)
-class NeuralLmConfig:
-    num_pieces: int
-    dim: int = 384
-    num_heads: int = 6
-    num_layers: int = 4
-    ff_dim: int = 1152
-    activation: str = "swiglu"
-
-    def __post_init__(self) -> None:
-        for field in ("num_pieces", "dim", "num_heads", "num_layers", "ff_dim"):
-            if getattr(self, field) < 1:
-                raise ValueError(f"{field} {getattr(self, field)} must be at least 1")
-        if self.dim % (2 * self.num_heads):
-            raise ValueError(f"dim {self.dim} must be a multiple of 2 * num_heads, {2 * self.num_heads}")
 
 
 class NeuralLmLayer(nn.Module):

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from asr.config import OptimConfig
 from asr.neural_lm.checkpoint import NeuralLmCheckpoint
-from asr.neural_lm.model import NeuralLm, NeuralLmConfig, causal
+from asr.neural_lm.config import COOLDOWN, NeuralLmConfig
+from asr.neural_lm.model import NeuralLm, causal
 from asr.neural_lm.text import Text, rows
 from asr.tokenizer import SOS_EOS_ID, Tokenizer
 from asr.training.checkpoint import CheckpointError
@@ -28,10 +29,6 @@ COMPILED_FROM = 200
 """Minimum steps that are worth compiling for."""
 REPORT_EVERY = 20
 """Steps between two reports, after the first ones."""
-COOLDOWN = 0.3
-"""Default share of the steps at the end over which the learning rate decays linearly to zero. Before, it is constant,
-so that training can be continued beyond the planned number of steps (Hägele et al. 2024)."""
-DEFAULTS = TrainOptions(steps=6000, rows=96, length=128, lr=2e-3, save_every=250)
 
 
 def rate(options: TrainOptions, step: int, share: float, cooldown: float = COOLDOWN) -> float:

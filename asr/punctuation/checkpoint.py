@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from asr.punctuation.config import PunctuatorConfig
 from asr.punctuation.corpus import NONE
-from asr.punctuation.model import Punctuator, PunctuatorConfig
+from asr.punctuation.model import Punctuator
 from asr.training.checkpoint import CheckpointFile
 
 

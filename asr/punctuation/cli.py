@@ -12,11 +12,8 @@ from rich.console import Console
 from asr.command import add_option
 from asr.files import require_folder
 from asr.options import flag
-from asr.punctuation.checkpoint import PunctuationCheckpoint
+from asr.punctuation.config import DEFAULTS, PunctuatorConfig
 from asr.punctuation.corpus import HELD_OUT, Corpus, CorpusReader, read
-from asr.punctuation.evaluate import evaluate, read_iwslt
-from asr.punctuation.model import PunctuatorConfig
-from asr.punctuation.train import DEFAULTS, train
 from asr.runtime.punctuation import Punctuation
 from asr.training.short import TrainBar
 
@@ -87,6 +84,9 @@ def _train(args: argparse.Namespace) -> int:
     _require(args.rows >= 1, f"--rows {args.rows} must be at least 1")
     _require(args.minutes is None or args.minutes > 0, f"--minutes {args.minutes} must be above 0")
     require_folder(args.output)
+    from asr.punctuation.checkpoint import PunctuationCheckpoint
+    from asr.punctuation.train import train
+
     resume = PunctuationCheckpoint.load(args.output) if args.resume else None
     _require(
         args.resume or not args.output.exists(),
@@ -131,6 +131,9 @@ def _evaluate(args: argparse.Namespace) -> int:
             not args.iwslt or getattr(args, name) in (False, None),
             f"{flag(name)} is for cased text: --iwslt reads all words of its files, as one text",
         )
+    from asr.punctuation.checkpoint import PunctuationCheckpoint
+    from asr.punctuation.evaluate import evaluate, read_iwslt
+
     args.words = EVALUATED_WORDS if args.words is None else args.words
     is_file = args.model.suffix == ".onnx"
     model = Punctuation(args.model) if is_file else PunctuationCheckpoint.load(args.model).model()

@@ -14,9 +14,10 @@ from torch import Tensor
 from asr.config import OptimConfig
 from asr.punctuation.batches import IGNORED, Batch, BatchMaker
 from asr.punctuation.checkpoint import PunctuationCheckpoint
+from asr.punctuation.config import PunctuatorConfig
 from asr.punctuation.corpus import Corpus
 from asr.punctuation.evaluate import Scores, evaluate, tune
-from asr.punctuation.model import Punctuator, PunctuatorConfig
+from asr.punctuation.model import Punctuator
 from asr.training.checkpoint import CheckpointError
 from asr.training.optim import WeightAverage, build_optimizer
 from asr.training.precision import autocast, precision_on
@@ -29,7 +30,6 @@ AVERAGE_DECAY = 0.998
 WARMUP_STEPS = 200
 REPORT_EVERY = 20
 """Steps between two reports, after the first ones."""
-DEFAULTS = TrainOptions(steps=4000, rows=128, length=64, lr=3e-3, save_every=500)
 
 
 def train(

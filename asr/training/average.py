@@ -10,13 +10,13 @@ import argparse
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-
-import torch
+from typing import TYPE_CHECKING
 
 from asr.command import split_weight
 from asr.files import require_folder
-from asr.training.checkpoint import check_same_network, load_pretrained
-from asr.training.pretrained import ERROR_RATES, Pretrained, with_new_layers
+
+if TYPE_CHECKING:
+    from asr.training.pretrained import Pretrained
 
 
 def average(sources: Sequence[tuple[str, float]]) -> Pretrained:
@@ -27,6 +27,11 @@ def average(sources: Sequence[tuple[str, float]]) -> Pretrained:
     the initial values. One with fewer encoder layers first gets new ones, as the training of the first did.
     Raises CheckpointError if a network or its text units differ from the first.
     """
+    import torch
+
+    from asr.training.checkpoint import check_same_network, load_pretrained
+    from asr.training.pretrained import ERROR_RATES, with_new_layers
+
     first = load_pretrained(sources[0][0])
     mean = {name: value.clone() for name, value in first.weights.items()}
     training = {name: value for name, value in first.training.items() if name not in ERROR_RATES}

@@ -110,10 +110,10 @@ def test_what_cannot_be_sharded(
 ) -> None:
     cuts = list(load_cuts(tones[0]))[:3]
     cuts[1].features.storage_path = "nowhere"
-    result = write_shards(cuts, tmp_path / "two")
+    result = write_shards(cuts, tmp_path / "two", 2000)
     assert (result.num_utterances, [r.id for r in result.refusals]) == (2, [cuts[1].id])
     with pytest.raises(ValueError, match=r"none of .* is readable"):
-        write_shards(cuts[1:2], tmp_path / "none")
+        write_shards(cuts[1:2], tmp_path / "none", 2000)
     for extra, message in (
         (["--out", str(shards)], "exists"),
         (["--out", str(tmp_path / "new"), "--size", "0"], "at least 1"),

@@ -145,7 +145,7 @@ def test_utterances_are_spread_and_data_sets_kept_apart(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plotted: list[Any] = []
-    monkeypatch.setattr("asr.evaluation.evaluate.open_engine", lambda *_: ClockedEngine())
+    monkeypatch.setattr("asr.evaluation.engine.open_engine", lambda *_: ClockedEngine())
     monkeypatch.setattr("asr.evaluation.evaluate.plot_wer", lambda *given: plotted.append(given))
     other = data.parent / "other.jsonl.gz"
     other.write_bytes(data.read_bytes())
@@ -269,7 +269,7 @@ def test_options_of_the_command_reach_the_search(
 ) -> None:
     calls: list[Any] = []
     out = tmp_path / "out.json"
-    monkeypatch.setattr("asr.evaluation.evaluate.open_engine", lambda *_: ClockedEngine())
+    monkeypatch.setattr("asr.evaluation.engine.open_engine", lambda *_: ClockedEngine())
     monkeypatch.setattr("asr.evaluation.evaluate.decode_words", lambda *given: calls.append(given) or [])
     options = f"--lm {pairs_lm} --search beam,rescore+lm --beam-size 3 --rescore-ctc-weight 0.25 --chunk-ms 320"
     options += f" --left-context-ms 1280 --json {out}"
@@ -285,7 +285,7 @@ def test_options_of_the_command_reach_the_search(
 def test_unnamed_weights_are_those_of_the_model(data: Path, pairs_lm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[LmWeights] = []
     fusion = LmWeights.fusion
-    monkeypatch.setattr("asr.evaluation.evaluate.open_engine", lambda *_: ClockedEngine())
+    monkeypatch.setattr("asr.evaluation.engine.open_engine", lambda *_: ClockedEngine())
     monkeypatch.setattr(LmWeights, "fusion", lambda *given, **named: used.append(given[0]) or fusion(*given, **named))
     options = ["--lm", str(pairs_lm), "--lm-oov-penalty", "30", "--chunk-ms", "640", "--num-utterances", "1"]
     assert main(["evaluate", "some.onnx", "--data", str(data), *options]) == 0

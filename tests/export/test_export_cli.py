@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 
 from asr.cli import main
 from asr.config import Config, DataConfig, TrainConfig
-from asr.export import cli
+from asr.export import cli, commands
 from asr.export.write import without_folders
 from asr.runtime.onnx_model import OnnxModel
 from asr.training.checkpoint import Checkpoint, checkpoint_path, load_pretrained
@@ -80,7 +80,7 @@ def test_options_of_the_command_reach_sherpa_onnx(
     checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: dict[str, Any] = {}
-    monkeypatch.setattr(cli, "export_sherpa", lambda *_, **options: given.update(options) or [])
+    monkeypatch.setattr(commands, "export_sherpa", lambda *_, **options: given.update(options) or [])
     dataclasses.replace(checkpoint.pretrained(), license="CC0-1.0").save(tmp_path / "w.safetensors")
     command = ["export", str(tmp_path / "w.safetensors"), "--target", "sherpa-onnx", "-o", str(tmp_path / "folder")]
     assert main([*command, "--int8"]) == 0
@@ -93,9 +93,9 @@ def test_n_grams_are_pruned_to_the_given_size(
     phone_model: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sizes: list[float] = []
-    monkeypatch.setattr(cli, "pruned", lambda words, levels, size: sizes.append(size) or (words, levels))
-    monkeypatch.setattr(cli, "DecodingGraph", lambda *_: SimpleNamespace(words=()))
-    monkeypatch.setattr(cli, "export_sherpa", lambda *_, **__: (tmp_path / "HLG.fst").touch() or [])
+    monkeypatch.setattr(commands, "pruned", lambda words, levels, size: sizes.append(size) or (words, levels))
+    monkeypatch.setattr(commands, "DecodingGraph", lambda *_: SimpleNamespace(words=()))
+    monkeypatch.setattr(commands, "export_sherpa", lambda *_, **__: (tmp_path / "HLG.fst").touch() or [])
     command = ["export", str(phone_model[0].with_suffix(".safetensors")), "--target", "sherpa-onnx"]
     command += ["-o", str(tmp_path), "--lm", str(phone_model[1])]
     assert main(command) == main([*command, "--megabytes", "0.25"]) == 0

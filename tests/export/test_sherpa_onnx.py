@@ -358,7 +358,7 @@ def test_a_file_is_refused_before_the_graph(
     tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     graphs: list[object] = []
-    monkeypatch.setattr("asr.export.cli.read_packed", graphs.append)
+    monkeypatch.setattr("asr.export.commands.read_packed", graphs.append)
     weights = str(tiny_onnx.with_suffix(".safetensors"))
     assert main(["export", weights, "--target", "sherpa-onnx", "--lm", "bundled", "-o", "out.onnx"]) == 1
     assert "out.onnx must be a folder" in capsys.readouterr().err and not graphs

@@ -26,9 +26,10 @@ from asr.export import neural_lm as exporting
 from asr.export.graph import trace
 from asr.export.neural_lm import NeuralLmGraph, example_tree, export_neural_lm
 from asr.neural_lm.checkpoint import NeuralLmCheckpoint
-from asr.neural_lm.model import NeuralLm, NeuralLmConfig, causal
+from asr.neural_lm.config import DEFAULTS, NeuralLmConfig
+from asr.neural_lm.model import NeuralLm, causal
 from asr.neural_lm.text import learn_pieces, read, rows
-from asr.neural_lm.train import DEFAULTS, perplexity, rate, train
+from asr.neural_lm.train import perplexity, rate, train
 from asr.runtime.neural_lm import NeuralLmFile
 from asr.runtime.onnx_session import ModelError
 from asr.tokenizer import SOS_EOS_ID, Tokenizer

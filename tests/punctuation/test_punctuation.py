@@ -22,10 +22,10 @@ from asr.export.graph import ExportError
 from asr.export.punctuation import example_texts, export_punctuation
 from asr.punctuation.batches import IGNORED, Batch
 from asr.punctuation.checkpoint import PunctuationCheckpoint
+from asr.punctuation.config import DEFAULTS, PunctuatorConfig
 from asr.punctuation.corpus import HELD_OUT, Corpus, CorpusReader, read
 from asr.punctuation.evaluate import answer_running, evaluate, read_iwslt, tune
-from asr.punctuation.model import PunctuatorConfig
-from asr.punctuation.train import DEFAULTS, batch_loss, train
+from asr.punctuation.train import batch_loss, train
 from asr.runtime.metadata import MetadataError
 from asr.runtime.onnx_session import ModelError
 from asr.runtime.punctuation import Punctuation

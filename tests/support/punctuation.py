@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from asr.punctuation.model import PunctuatorConfig
+from asr.punctuation.config import PunctuatorConfig
 
 SMALL = PunctuatorConfig(feature_dim=16, dim=32, num_heads=2, look_ahead=(2, 1), left_context=6, ff_dim=32)
 

@@ -19,9 +19,10 @@ from asr.data.transforms import Telephone, power
 from asr.features import LOG_FLOOR, fbank
 from asr.model.model import AsrModel
 from asr.tokenizer import SPECIAL_TOKENS, Tokenizer
+from asr.training.gpu.options import Options
 from asr.training.gpu.plans import ALONE, MAX_FRAMES, NOTHING, WITH_SPEECH, Plan, epoch_plans
 from asr.training.gpu.recordings import ROOM_TAPS, Noise, Speech, read_rooms, read_speech
-from asr.training.gpu.train import Batches, Options, configured, rate
+from asr.training.gpu.train import Batches, configured, rate
 from asr.training.gpu.views import BatchFbank, Views
 from asr.training.gpu.waves import Waves, telephone
 from asr.training.inputs import normalizer_of
@@ -179,7 +180,7 @@ def test_a_lexicon_needs_weights_with_phones(
 def test_bad_sounds_are_refused_before_reading_speech(
     command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("asr.training.gpu.cli.read_speech", lambda *_: pytest.fail("work has begun"))
+    monkeypatch.setattr("asr.training.gpu.recordings.read_speech", lambda *_: pytest.fail("work has begun"))
     for option, message in (
         ("--noise=nowhere", "noise folder nowhere does not exist"),
         ("--rooms=nowhere", "impulse response folder nowhere does not exist"),

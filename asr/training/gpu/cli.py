@@ -6,7 +6,6 @@ import argparse
 import sys
 from pathlib import Path
 
-import torch
 from rich.console import Console
 
 from asr.command import add_option, split_weight
@@ -16,10 +15,7 @@ from asr.files import require_folder
 from asr.lexicon.lexicon import load_lexicon
 from asr.options import flag
 from asr.tables import print_left_out
-from asr.training.checkpoint import load_pretrained
-from asr.training.gpu.recordings import read_noise, read_rooms, read_speech
-from asr.training.gpu.train import Options, held_out, train
-from asr.training.inputs import load_phones
+from asr.training.gpu.options import Options
 from asr.training.short import TrainBar
 
 DESCRIPTION = """\
@@ -95,6 +91,13 @@ def run(args: argparse.Namespace) -> int:
     if args.output.suffix != ".safetensors":
         raise ValueError(f"{args.output} must end with .safetensors")
     require_folder(args.output)
+    import torch
+
+    from asr.training.checkpoint import load_pretrained
+    from asr.training.gpu.recordings import read_noise, read_rooms, read_speech
+    from asr.training.gpu.train import held_out, train
+    from asr.training.inputs import load_phones
+
     start = load_pretrained(args.init)
     tables = [split_weight(text, "share", 1.0) for text in args.tables]
     console = Console(stderr=True)

@@ -20,6 +20,7 @@ from asr.features import FRAME_SHIFT_S, SAMPLE_RATE, fbank
 from asr.lexicon.phones import PhoneTokenizer
 from asr.model.model import AsrModel
 from asr.tokenizer import Tokenizer
+from asr.training.gpu.options import Options
 from asr.training.gpu.plans import Plan, on_device, plans
 from asr.training.gpu.recordings import Noise, Speech
 from asr.training.gpu.views import BatchFbank, Views
@@ -38,17 +39,6 @@ NUM_CHECKS = 3
 MAX_VALID_BATCH_S = 400.0
 MAX_WAVES = 0.5
 """Largest share of the device's memory for the recordings; the rest is for the batches."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """minutes: training time without reading; batch_s: seconds of audio in a batch, including padding; lr: maximum
-    rate."""
-
-    minutes: float
-    batch_s: float = 1000.0
-    lr: float = 1.4e-3
-    seed: int = 1
 
 
 @dataclass(frozen=True)
