@@ -40,6 +40,7 @@ def respelled(text: str, spelling: str, **options: object) -> str:
     [
         ("the colour of honor", "the color of honor", "the colour of honour"),
         ("his neighbour's theatre", "his neighbor's theater", "his neighbour's theatre"),
+        ("coloured armour economised", "colored armor economized", "coloured armour economised"),
         ("a gray sky realised", "a gray sky realized", "a grey sky realised"),
         ("many kilometres of traveling", "many kilometers of traveling", "many kilometres of travelling"),
         ("the programme meter", "the program meter", "the programme meter"),  # not every meter is a metre
