@@ -4,6 +4,7 @@
 #include <iomanip>
 #include <locale>
 #include <numeric>
+#include <set>
 #include <sstream>
 #include <string_view>
 #include <utility>
@@ -284,7 +285,7 @@ void Stream::collect_events() {
     if (is_partial || event.type == Event::Type::kFinal) {
       keep_raw(event);
       if (formatter_) {
-        for (Alternative& other : event.alternatives) show(other);
+        show_alternatives(event);
         const bool is_cut = event.endpoint && event.endpoint == std::string_view(name(EndpointRule::kMaxUtterance));
         const PunctuationRun* run = is_partial ? formatter_->partial(event.words, event.num_stable)
                                                : formatter_->final(event.words, is_cut);
@@ -301,12 +302,24 @@ void Stream::collect_events() {
   }
 }
 
-// Formats without the network for case and punctuation: alternatives are not worth a run.
-void Stream::show(Alternative& alternative) const {
-  TextFormatter formatter(without_punctuation(*options_->text));
-  formatter.final(alternative.words, false);
-  alternative.words = formatter.shown().words;
-  alternative.text = join(alternative.words);
+// Formats without the network for case and punctuation: alternatives are not worth a run. Drops those that are shown
+// like the final or a more likely one, for example with another spelling.
+void Stream::show_alternatives(Event& event) const {
+  if (event.alternatives.empty()) return;
+  const auto options = without_punctuation(*options_->text);
+  const auto shown = [&](const std::vector<Word>& words) {
+    TextFormatter formatter(options);
+    formatter.final(words, false);
+    return formatter.shown().words;
+  };
+  std::set<std::string> texts{join(shown(event.words))};
+  std::vector<Alternative> kept;
+  for (Alternative& other : event.alternatives) {
+    other.words = shown(other.words);
+    other.text = join(other.words);
+    if (texts.insert(other.text).second) kept.push_back(std::move(other));
+  }
+  event.alternatives = std::move(kept);
 }
 
 // The first of the events that are not formatted yet.

@@ -138,7 +138,7 @@ class Stream {
   bool done(Mark& mark);
   void collect_events();
   void show(ShownText text);
-  void show(Alternative& alternative) const;
+  void show_alternatives(Event& event) const;
   void show_as_recognized(const std::string& reason);
   void report_first();
 

@@ -51,6 +51,17 @@ def test_alternatives_differ_from_the_final_and_each_other(doubtful: np.ndarray)
             assert all(0 < word.confidence < 1 for other in each.alternatives for word in other.words)
 
 
+def test_alternatives_differ_in_more_than_the_spelling(conversation: np.ndarray) -> None:
+    options = {"phrases": ["color", "colour", "labor"], "unknown_cost": 100.0, "max_alternatives": 5}
+    num_different = 0
+    for spelling in ("mixed", "american"):
+        for each in finals(Recognizer(spelling=spelling, **options), conversation):
+            shown = [each.text, *(other.text for other in each.alternatives)]
+            assert len(set(shown)) == len(shown)
+            num_different += "colour" in " ".join(shown)
+    assert num_different
+
+
 def test_alternatives_are_masked_and_written_like_the_text(doubtful: np.ndarray) -> None:
     recognizer = Recognizer(max_alternatives=20)
     words = {word.word for each in finals(recognizer, doubtful) for other in each.alternatives for word in other.words}
