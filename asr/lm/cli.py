@@ -6,7 +6,7 @@ import argparse
 import gzip
 import sys
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -118,11 +118,12 @@ def run(args: argparse.Namespace) -> int:
         return _cut(args)
     if args.what == "adapt":
         return _adapt(args)
+    pronounce = _dictionary(args)  # raises an error for its files before minutes of work
     if args.what == "mix":
-        words, levels, pronounced = _mix(args)
+        words, levels, pronounced = _mix(args, pronounce)
     else:
         words, levels = _train(args) if args.what == "train" else _read(args.arpa)
-        pronounced = _pronunciations(words, args)
+        pronounced = pronounce(words)
     if small := [word for word in words if word not in SPECIAL_WORDS and any(map(str.islower, word))]:
         print(
             f"{_words_have(small)} small letters, which the bundled models do not write: {first_few(small)}; for "
@@ -183,21 +184,27 @@ def _cut(args: argparse.Namespace) -> int:
     return 0
 
 
-def _pronunciations(words: list[str], args: argparse.Namespace) -> Pronounced:
+def _dictionary(args: argparse.Namespace) -> Callable[[list[str]], Pronounced]:
+    """A function that pronounces words by the files of --lexicon and --g2p; without any, it returns nothing."""
     if args.lexicon is None and args.g2p is None:
-        return [], {}, b""
+        return lambda words: ([], {}, b"")
     lexicon = None if args.lexicon is None else load_lexicon(args.lexicon)
     g2p = None if args.g2p is None else load_g2p(args.g2p)
     phones = {*(lexicon.phones if lexicon else ()), *(g2p.phones if g2p else ())}
+    model = args.g2p.read_bytes() if g2p else b""
     pronouncer = Pronouncer(lexicon, g2p)
-    found = {word: pronouncer(word.upper())[1] for word in words if word not in SPECIAL_WORDS}
-    if missing := [word for word, pronunciations in found.items() if not pronunciations]:
-        print(
-            f"{len(missing)} of {len(found)} words have no pronunciation, so a model with phones cannot recognize "
-            f"them: {first_few(missing)}" + ("" if g2p else "; --g2p pronounces words missing from the dictionary"),
-            file=sys.stderr,
-        )
-    return sorted(phones, key=str.encode), found, args.g2p.read_bytes() if g2p else b""
+
+    def pronounce(words: list[str]) -> Pronounced:
+        found = {word: pronouncer(word.upper())[1] for word in words if word not in SPECIAL_WORDS}
+        if missing := [word for word, pronunciations in found.items() if not pronunciations]:
+            print(
+                f"{len(missing)} of {len(found)} words have no pronunciation, so a model with phones cannot recognize "
+                f"them: {first_few(missing)}" + ("" if g2p else "; --g2p pronounces words missing from the dictionary"),
+                file=sys.stderr,
+            )
+        return sorted(phones, key=str.encode), found, model
+
+    return pronounce
 
 
 def _read(path: Path) -> tuple[list[str], list[Ngrams]]:
@@ -240,7 +247,9 @@ def _is_spoken(word: str) -> bool:
     return all(letter in "'’-" or unicodedata.category(letter)[0] in "LM" for letter in word)
 
 
-def _mix(args: argparse.Namespace) -> tuple[list[str], list[Ngrams], Pronounced]:
+def _mix(
+    args: argparse.Namespace, pronounce: Callable[[list[str]], Pronounced]
+) -> tuple[list[str], list[Ngrams], Pronounced]:
     if not args.megabytes > 0:
         raise LmError("--megabytes must be above 0")
     files, parts = [], []
@@ -252,7 +261,7 @@ def _mix(args: argparse.Namespace) -> tuple[list[str], list[Ngrams], Pronounced]
         except LmError as error:
             raise LmError(f"{path}: {error}") from error
     words, model = mix(parts, weights)
-    pronounced = _pronunciations(words, args)
+    pronounced = pronounce(words)
     return *_pruned(model, words, args), pronounced if pronounced[0] else _kept_pronunciations(files, words)
 
 

@@ -322,6 +322,15 @@ def test_a_missing_arpa_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixt
     assert capsys.readouterr().err == f"asr lm: {path} cannot be read: No such file or directory\n"
 
 
+def test_a_missing_dictionary_is_named_before_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = tmp_path / "text.txt"
+    text.write_bytes(b"THE CAF\xe9\n")  # training would refuse it
+    options = ["-o", str(tmp_path / "words.lm"), "--lexicon", str(tmp_path / "none.dict")]
+    assert main(["lm", "train", str(text), *options]) == 1
+    error = capsys.readouterr().err
+    assert str(tmp_path / "none.dict") in error and "UTF-8" not in error
+
+
 def test_vocabulary_has_one_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["lm", "train", "a.txt", "--vocabulary", "b.txt", "--num-words", "9", "-o", str(tmp_path / "c.lm")])
