@@ -69,12 +69,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_option(parser, "--seed", 0, "N", "random seed")
 
 
-def _initial(name: str | None) -> NeuralLmCheckpoint | None:
+def _start(args: argparse.Namespace) -> NeuralLmCheckpoint | None:
+    """Where the training begins; None for a new network."""
     from asr.neural_lm.checkpoint import NeuralLmCheckpoint
 
-    if name is None:
+    if args.resume:
+        return NeuralLmCheckpoint.load(args.output)
+    if args.init is None:
         return None
-    path = bundled_neural_lm() if name == "bundled" else Path(name)
+    path = bundled_neural_lm() if args.init == "bundled" else Path(args.init)
     if path is None:
         raise LmError("asr-stream was installed without its neural language model: --init takes a file")
     return NeuralLmCheckpoint.from_onnx(path)
@@ -98,10 +101,9 @@ def run(args: argparse.Namespace) -> int:
         raise LmError("--resume continues with the weights of --output, so --init cannot be given with it")
     if not args.lr > 0 or not 0 <= args.cooldown <= 1:
         raise LmError(f"--lr {args.lr} must be above 0, --cooldown {args.cooldown} in [0, 1]")
-    from asr.neural_lm.checkpoint import NeuralLmCheckpoint
     from asr.neural_lm.train import train
 
-    resume = NeuralLmCheckpoint.load(args.output) if args.resume else _initial(args.init)
+    resume = _start(args)
     console = Console(stderr=True)
     paths, weights = zip(*(split_weight(name, "weight") for name in args.text), strict=True)
     if resume is None:
