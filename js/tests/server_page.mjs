@@ -1,7 +1,7 @@
 // Drives the page of `asr-stream serve` in headless Chromium and prints the visible state as JSON:
 //
 //     node server_page.mjs live PYTHON SPEECH.wav FINALS.json FOLDER
-//         SPEECH.wav, two utterances, is the microphone; sent audio, saved files, and FINALS as SRT are in FOLDER
+//         SPEECH.wav, played again and again, is the microphone; sent audio, saved files, and FINALS as SRT are in FOLDER
 //     node server_page.mjs pages PYTHON SPEECH.wav TALK FOLDER
 //         overlay: /?overlay with SPEECH.wav as the microphone, without any key or click; overlay.png is
 //         in FOLDER. file: TALK is dropped on the page, and then chosen; sent audio and saved files are in FOLDER.
@@ -75,7 +75,7 @@ async function giveToken(page, token) {
 
 async function live(python, wav, finalsFile, folder) {
   let server = await serve(python, { token: TOKEN, options: QUICK });
-  const { browser, context } = await open(speaking(`${wav}%noloop`));
+  const { browser, context } = await open(speaking(wav));
   try {
     const page = await context.newPage();
     const complaints = [];
@@ -92,16 +92,17 @@ async function live(python, wav, finalsFile, folder) {
     await giveToken(page, TOKEN);
     await ready(page);
 
-    // The server stops in the middle of the second utterance, with a final of the audio so far, and is started again.
+    // The server stops in an utterance after the first, with a final of the audio so far, and is started again. On a
+    // busy machine the microphone loses audio, and joins utterances.
     await page.keyboard.press("Alt+KeyL");
-    await page.waitForFunction(() => document.querySelectorAll("#finals li").length === 1 &&
+    await page.waitForFunction(() => document.querySelectorAll("#finals li").length &&
       document.getElementById("partial").textContent);
     const latency = await text(page, "latency");
     await server.stop();
     const gone = await alert(page);
     const during = [await page.locator("#finals span").allTextContents(), await text(page, "partial")];
     server = await serve(python, { token: TOKEN, port: server.port, options: [...QUICK, "--max-sessions", "1"] });
-    await page.waitForFunction(() => document.querySelectorAll("#finals li").length === 2);
+    await page.waitForFunction((count) => document.querySelectorAll("#finals li").length > count, during[0].length);
     const over = await text(page, "error");
 
     const other = await context.newPage();
