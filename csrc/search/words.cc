@@ -14,7 +14,11 @@ namespace asr_stream {
 
 namespace {
 
+// In frames: the longest gap in fluent speech; the delays of tokens after a pause, in fluent speech, before a pause.
 constexpr std::int64_t kFluentFrames = 3;
+constexpr std::int64_t kStartDelay = 2;
+constexpr std::int64_t kFluentDelay = 2;
+constexpr std::int64_t kEndDelay = 1;
 // Maximum distances in frames: between the letters of a word and its phones, and between their beginnings.
 constexpr std::int64_t kLettersReach = 6;
 constexpr std::int64_t kBoundaryReach = 4;
@@ -102,18 +106,20 @@ double log_odds(float posterior) {
 
 std::vector<Word> timed(std::vector<WordFrames> found, const ConfidenceMap& map, double start_s) {
   std::vector<Word> result;
-  std::int64_t previous = 0, previous_end = 0;  // end of the previous word, as recognized and as corrected
-  for (WordFrames& word : found) {
-    const bool is_fluent = !result.empty() && word.start - previous <= kFluentFrames;
-    const std::int64_t start = is_fluent ? previous_end : word.start;
-    const std::int64_t end = std::max(word.end - 1, start + 1);
+  std::int64_t previous_end = 0;
+  bool follows = false;  // the previous word, without a pause
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    WordFrames& word = found[i];
+    const bool continues = i + 1 < found.size() && found[i + 1].start - word.end <= kFluentFrames;
+    const std::int64_t start = follows ? previous_end : std::max(word.start - kStartDelay, previous_end);
+    const std::int64_t end = std::max(word.end - (continues ? kFluentDelay : kEndDelay), start + 1);
     const auto seconds = [&](std::int64_t frame) { return start_s + static_cast<double>(frame) * kEncoderFrameS; };
     const double evidence = map.bias + map.least * word.least + map.mean * word.sum / word.num_tokens +
                             map.posterior * log_odds(word.posterior);
     result.push_back({std::move(word.text), seconds(start), seconds(end),
                       static_cast<float>(1.0 / (1.0 + std::exp(-evidence)))});
-    previous = word.end;
     previous_end = end;
+    follows = continues;
   }
   return result;
 }

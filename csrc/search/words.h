@@ -27,9 +27,9 @@ struct Word {
 // The words of a hypothesis. Frame 0 is at `start_s`.
 //
 // CTC emits a token later than it was spoken. Compared with the known times of synthesized words and the edges of
-// pauses in read speech, words end one frame late. They begin on time after a pause and 0.1 s late in fluent speech,
-// where they actually begin at the end of the previous word. So ends are moved one frame earlier, and a word that
-// follows within kFluentFrames begins at the end of the previous word. benchmarks/word_times.py measures this.
+// pauses in read speech, words begin two frames late after a pause, and end one frame late before a pause. In fluent
+// speech (the next word follows within kFluentFrames), they end two frames late, and the next word actually begins
+// there. The times are corrected by these frames. benchmarks/word_times.py measures this.
 //
 // map: calibrated for the model and the search. With a language model, correct words have less certain tokens.
 // tokens: UTF-8 spelling of every token id. "▁" (U+2581) begins a word, as in SentencePiece, or is a separate token

@@ -58,7 +58,7 @@ struct FoundCommand {
 class Commands {
  public:
   static constexpr std::size_t kMaxLines = 1000;
-  static constexpr double kPause = 0.3;  // seconds
+  static constexpr double kPause = 0.22;  // seconds
 
   // language: may be null. list: lines such as "next item -> new line". After the arrow is a phrase of the table, a
   // text, or nothing, which removes the command. Throws std::invalid_argument with the line, and if there is neither a

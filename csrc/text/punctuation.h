@@ -44,7 +44,7 @@ inline constexpr std::size_t kNumMarks = 4;
 inline constexpr std::size_t kNumCases = 3;
 
 // Upper bounds in seconds of the pause classes. Class 0 is an unknown pause; the last class is any longer pause.
-inline constexpr double kPauseEnds[] = {0.04, 0.12, 0.24, 0.4, 0.6, 0.9};
+inline constexpr double kPauseEnds[] = {0.04, 0.08, 0.16, 0.32, 0.52, 0.82};
 inline constexpr std::int32_t kNumPauseClasses = 2 + static_cast<std::int32_t>(std::size(kPauseEnds));
 
 // The features of a word as recognized, in any case. All digits are treated alike. A full stop at its end ("Mr.") is

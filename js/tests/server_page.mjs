@@ -1,7 +1,7 @@
 // Drives the page of `asr-stream serve` in headless Chromium and prints the visible state as JSON:
 //
 //     node server_page.mjs live PYTHON SPEECH.wav FINALS.json FOLDER
-//         SPEECH.wav, played again and again, is the microphone; sent audio, saved files, and FINALS as SRT are in FOLDER
+//         SPEECH.wav, repeated, is the microphone; sent audio, saved files, and FINALS as SRT are in FOLDER
 //     node server_page.mjs pages PYTHON SPEECH.wav TALK FOLDER
 //         overlay: /?overlay with SPEECH.wav as the microphone, without any key or click; overlay.png is
 //         in FOLDER. file: TALK is dropped on the page, and then chosen; sent audio and saved files are in FOLDER.

@@ -74,11 +74,11 @@ def test_what_is_in_no_phrase_is_unknown(heard: str, partial: str, final: str) -
 
 def test_words_have_the_frames_of_their_phones() -> None:
     found = phrases(model(), ("ABB",))
-    (hypothesis,) = search(sure("", "▁AA", "", "", "B", "B", ""), found).hypotheses(1, finished=True)
+    (hypothesis,) = search(sure("", "", "", "▁AA", "", "", "B", "B", ""), found).hypotheses(1, finished=True)
     ((word, start_s, end_s, confidence),) = words(hypothesis, found.tokens)
     assert word == "ABB" and 0.5 < confidence < 1
-    assert (start_s, end_s) == pytest.approx((0.04, 0.2), abs=1e-9)  # an end is moved a frame earlier
-    assert hypothesis.end_frames[-1] == 6
+    assert (start_s, end_s) == pytest.approx((0.04, 0.28), abs=1e-9)  # moved earlier by two frames and by one
+    assert hypothesis.end_frames[-1] == 8
 
 
 def test_without_pronunciations_the_search_is_over_letters() -> None:

@@ -14,7 +14,7 @@ MIXED = {"dept": "Dept."}
 
 
 def words_of(text: str, pause_s: float = 0.0) -> Words:
-    """One word per second; "|" is a pause of half a second."""
+    """One word per second, with pauses of `pause_s`; "|" is a pause of half a second."""
     words, now = [], 0.0
     for word in text.split():
         if word == "|":
@@ -45,8 +45,8 @@ class Dictation:
         words, num_shown, _ = self.shown(run)
         return [word for word, *_ in words[:num_shown]]
 
-    def final(self, text: str, is_cut: bool = False) -> str:
-        words, _, self.taken_back = self.shown(self.formatter.final(words_of(text), is_cut))
+    def final(self, text: str, is_cut: bool = False, pause_s: float = 0.0) -> str:
+        words, _, self.taken_back = self.shown(self.formatter.final(words_of(text, pause_s), is_cut))
         shown = ""
         for word, *_ in words:
             shown += "" if not shown or shown[-1] == "\n" or word[0] == "\n" else " "
@@ -143,6 +143,8 @@ def test_an_ordinary_sentence_has_no_command(spoken: str) -> None:
 
 def test_a_pause_makes_an_ambiguous_word_a_command() -> None:
     assert Dictation().final("it was a long | period") == "It was a long."
+    assert Dictation().final("it was a long period", pause_s=0.24) == "It was a long."
+    assert Dictation().final("it was a long period", pause_s=0.20) == "It was a long period"
     assert Dictation().final("it was a | period") == "It was a period"  # an article needs a noun
     assert Dictation().final("go on | scratch that | stop") == "Stop"
 
