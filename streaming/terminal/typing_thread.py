@@ -64,7 +64,7 @@ class StableWords:
         return bool(self._typed) and (not words or words[0].start_s >= self._typed[-1].end_s)
 
     def _new(self, words: tuple[Word, ...]) -> str:
-        """The words after the typed ones. If a typed word has changed, which is rare, the times decide."""
+        """The words after the typed ones. If the final has changed a typed word, the times decide."""
         typed = self._typed
         new = words[len(typed) :]
         if typed and [word.word for word in words[: len(typed)]] != [word.word for word in typed[: len(words)]]:

@@ -101,7 +101,7 @@ def test_each_word_occurs_once_in_its_place(second_pass: bool) -> None:
     assert [word for word, _ in found] == [TOKENS[token][1:] for _, token in words]
     late = [start - FRAME_S * frame for (_, start), (frame, _) in zip(found, words, strict=True)]
     # Words begin two frames early after a pause, and at the end of the word before in fluent speech.
-    assert -5.5 * FRAME_S < min(late) and max(late) < 1e-6
+    assert min(late) > -5.5 * FRAME_S and max(late) < 1e-6
     frames = [frame for frame, _ in words]
     after_pause = [i for i in range(1, len(words)) if frames[i] - frames[i - 1] > PAUSE]
     assert len(after_pause) > 20 and max(abs(late[i] + 2 * FRAME_S) for i in after_pause) < 1e-6

@@ -243,7 +243,7 @@ def _text(message: dict[str, Any]) -> str:
 
 
 def _is_live(recognizer: Recognizer) -> bool:
-    """Whether finals keep the stable words of partials, which they may not with a second pass."""
+    """Whether stable words are sent before their final: there is no second pass that knows more than the partials."""
     return not recognizer.second_pass and recognizer.search not in WITH_DECODER
 
 

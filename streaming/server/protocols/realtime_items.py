@@ -3,10 +3,9 @@
 An item is a section of the audio. The concatenated deltas of an item must equal the transcript in its `completed`
 event, because a delta cannot be taken back. So the contents of a delta depend on the recognizer:
 
-- With a second pass, an utterance's text is known only at its end (the second pass changes about one in eight words
-  that partials call stable). Each final is one delta.
-- Without one, stable words of partials are sent immediately, the rest with the final. If a final changes a stable word
-  (about 1 in 1000), the word that was sent is kept.
+- With a second pass, an utterance's text is known only at its end. Each final is one delta.
+- Without one, stable words of partials are sent immediately, the rest with the final. If the neural language model
+  changes a stable word in a final (3 of 100), the word that was sent is kept.
 
 On request, deltas and transcripts have word times and `logprobs`, and transcripts have alternatives. Those of a
 transcript are the concatenation of those of its deltas.
