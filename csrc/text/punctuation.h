@@ -43,7 +43,8 @@ enum class Case : std::int32_t { kLower, kCapitalized, kUpper };
 inline constexpr std::size_t kNumMarks = 4;
 inline constexpr std::size_t kNumCases = 3;
 
-// Upper bounds in seconds of the pause classes. Class 0 is an unknown pause; the last class is any longer pause.
+// Upper bounds in seconds of the pause classes. Class 0 is an unknown pause; the last class is any longer pause. The
+// network was trained with the classes of recognized words: a new rule for word times (words.h) changes the bounds.
 inline constexpr double kPauseEnds[] = {0.04, 0.08, 0.16, 0.32, 0.52, 0.82};
 inline constexpr std::int32_t kNumPauseClasses = 2 + static_cast<std::int32_t>(std::size(kPauseEnds));
 
