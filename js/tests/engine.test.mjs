@@ -74,6 +74,19 @@ test("a partial without an answer becomes a final of its own time", async () => 
   assert.deepEqual([type, text, start, end], ["final", "hello", 1, 1.2]);
 });
 
+test("the last final of a broken connection is kept when its audio is abandoned", async () => {
+  record(3);
+  const word = { word: "hello", start: 0.2, end: 0.9, conf: 0.9 };
+  sockets[0].reply(...Array(10).fill({}), { text: "hello", result: [word] });
+  sockets[0].onclose(); // the page shows the final as a partial again, because it may end within a word
+  await turns();
+  engine.end();
+  engine.abandon();
+  const { type, text, start, end } = shown.at(-1);
+  assert.deepEqual([type, text, start, end], ["final", "hello", 0, 1.1]);
+  assert.equal(shown.length, 2);
+});
+
 test("a new recording has one connection", async () => {
   let answer;
   const asked = new Promise((resolve) => (answer = resolve));

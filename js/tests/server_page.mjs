@@ -1,7 +1,7 @@
 // Drives the page of `asr-stream serve` in headless Chromium and prints the visible state as JSON:
 //
 //     node server_page.mjs live PYTHON SPEECH.wav FINALS.json FOLDER
-//         SPEECH.wav, repeated, is the microphone; sent audio, saved files, and FINALS as SRT are in FOLDER
+//         SPEECH.wav (16 kHz, mono) is the microphone's audio; sent audio, saved files, and FINALS as SRT are in FOLDER
 //     node server_page.mjs pages PYTHON SPEECH.wav TALK FOLDER
 //         overlay: /?overlay with SPEECH.wav as the microphone, without any key or click; overlay.png is
 //         in FOLDER. file: TALK is dropped on the page, and then chosen; sent audio and saved files are in FOLDER.
@@ -47,6 +47,30 @@ function keepSamples() {
   };
 }
 
+// The microphone's audio is the WAV file `base64` and then silence, in the blocks of capture.js. The fake microphone of
+// Chromium loses audio on a busy machine. It waits in the utterance after the first final until window.resumed is set.
+function speak(base64) {
+  const bytes = Uint8Array.from(atob(base64), (char) => char.charCodeAt(0));
+  const recording = Float32Array.from(new Int16Array(bytes.buffer, 44), (sample) => sample / 32768);
+  window.inSecondUtterance = () =>
+    document.querySelector("#finals li") && document.getElementById("partial").textContent;
+  window.AudioWorkletNode = class extends GainNode {
+    port = {};
+    constructor(context) {
+      super(context);
+      let position = 0;
+      const timer = setInterval(() => {
+        if (this.port.onmessage === null) clearInterval(timer); // closed
+        if (!this.port.onmessage || (inSecondUtterance() && !window.resumed)) return;
+        const samples = new Float32Array(256);
+        samples.set(recording.subarray(position, position + 256));
+        position += 256;
+        this.port.onmessage({ data: { samples, peak: Math.max(...samples) } });
+      }, 16);
+    }
+  };
+}
+
 // Keeps each version of the partial: [stable words, whole text].
 function keepPartials() {
   window.partials = [];
@@ -78,6 +102,7 @@ async function live(python, wav, finalsFile, folder) {
   const { browser, context } = await open(speaking(wav));
   try {
     const page = await context.newPage();
+    await page.addInitScript(speak, (await readFile(wav)).toString("base64"));
     const complaints = [];
     page.on("pageerror", (error) => complaints.push(String(error)));
     page.on("console", (message) => {
@@ -92,17 +117,16 @@ async function live(python, wav, finalsFile, folder) {
     await giveToken(page, TOKEN);
     await ready(page);
 
-    // The server stops in an utterance after the first, with a final of the audio so far, and is started again. On a
-    // busy machine the microphone loses audio, and joins utterances.
+    // The server stops in the second utterance, with a final of the audio so far, and is started again.
     await page.keyboard.press("Alt+KeyL");
-    await page.waitForFunction(() => document.querySelectorAll("#finals li").length &&
-      document.getElementById("partial").textContent);
+    await page.waitForFunction(() => inSecondUtterance());
     const latency = await text(page, "latency");
     await server.stop();
     const gone = await alert(page);
     const during = [await page.locator("#finals span").allTextContents(), await text(page, "partial")];
+    await page.evaluate(() => (window.resumed = true));
     server = await serve(python, { token: TOKEN, port: server.port, options: [...QUICK, "--max-sessions", "1"] });
-    await page.waitForFunction((count) => document.querySelectorAll("#finals li").length > count, during[0].length);
+    await page.waitForFunction(() => document.querySelectorAll("#finals li").length > 1);
     const over = await text(page, "error");
 
     const other = await context.newPage();
