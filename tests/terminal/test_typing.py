@@ -172,12 +172,12 @@ def test_line_reader_gets_a_key_per_line_break(tmp_path: Path) -> None:
 
 def test_killed_typing_process_leaves_no_key_pressed(window: Window, display: XServer) -> None:
     """With its whole process group, which also receives Ctrl-C."""
-    code = "from asr.streaming.terminal.typing_tools import find_tool; find_tool().type('typing away ' * 5)"
+    code = "from asr.streaming.terminal.typing_tools import find_tool; find_tool().type('typing away ' * 10)"
     process = subprocess.Popen([sys.executable, "-c", code], env=display.env, start_new_session=True)
-    wait_until(lambda: len(window.text) > 8 and display.num_keys_pressed)
+    wait_until(lambda: display.num_keys_pressed)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-    wait_until(lambda: len(window.text) == len("typing away ") * 5)
+    wait_until(lambda: len(window.text) == len("typing away ") * 10)
     wait_until(lambda: not display.num_keys_pressed)
 
 
