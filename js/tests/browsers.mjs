@@ -48,6 +48,31 @@ export const speaking = (wav) => [
   "--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream", `--use-file-for-fake-audio-capture=${wav}`,
 ];
 
+// In place of the microphone, the n-th capture of the page gets exactly the n-th WAV file (16 kHz, mono), and then
+// silence, while !window.waits?.(). The microphones of browsers lose audio on a busy machine.
+export async function speakExactly(page, wavs) {
+  const files = await Promise.all(wavs.map((wav) => readFile(wav, "base64")));
+  await page.addInitScript((files) => {
+    window.AudioWorkletNode = class extends GainNode {
+      port = {};
+      constructor(context) {
+        super(context);
+        const bytes = Uint8Array.from(atob(files.shift() ?? ""), (char) => char.charCodeAt(0));
+        const speech = Float32Array.from(new Int16Array(bytes.buffer, bytes.length && 44), (sample) => sample / 32768);
+        let position = 0;
+        const timer = setInterval(() => {
+          if (this.port.onmessage === null) clearInterval(timer); // closed
+          if (!this.port.onmessage || window.waits?.()) return;
+          const samples = new Float32Array(256);
+          samples.set(speech.subarray(position, position + 256));
+          position += 256;
+          this.port.onmessage({ data: { samples, peak: Math.max(...samples.map(Math.abs)) } });
+        }, 16);
+      }
+    };
+  }, files);
+}
+
 // A folder with speech.wav: `wav` (16 kHz, mono) and 1.5 s of silence, which ends an utterance.
 async function speechWithPause(wav) {
   const folder = await mkdtemp(join(tmpdir(), "asr-stream-"));

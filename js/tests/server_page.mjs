@@ -12,7 +12,7 @@ import { once } from "node:events";
 import { readFile, writeFile } from "node:fs/promises";
 import { createInterface } from "node:readline";
 
-import { alert, open, photograph, ready, speaking, text } from "./browsers.mjs";
+import { alert, open, photograph, ready, speakExactly, speaking, text } from "./browsers.mjs";
 
 const TOKEN = "a secret/of ours (=ü)";
 
@@ -47,28 +47,11 @@ function keepSamples() {
   };
 }
 
-// The microphone's audio is the WAV file `base64` and then silence, in the blocks of capture.js. The fake microphone of
-// Chromium loses audio on a busy machine. It waits in the utterance after the first final until window.resumed is set.
-function speak(base64) {
-  const bytes = Uint8Array.from(atob(base64), (char) => char.charCodeAt(0));
-  const recording = Float32Array.from(new Int16Array(bytes.buffer, 44), (sample) => sample / 32768);
+// Audio waits in the utterance after the first final until window.resumed is set.
+function waitInSecondUtterance() {
   window.inSecondUtterance = () =>
     document.querySelector("#finals li") && document.getElementById("partial").textContent;
-  window.AudioWorkletNode = class extends GainNode {
-    port = {};
-    constructor(context) {
-      super(context);
-      let position = 0;
-      const timer = setInterval(() => {
-        if (this.port.onmessage === null) clearInterval(timer); // closed
-        if (!this.port.onmessage || (inSecondUtterance() && !window.resumed)) return;
-        const samples = new Float32Array(256);
-        samples.set(recording.subarray(position, position + 256));
-        position += 256;
-        this.port.onmessage({ data: { samples, peak: Math.max(...samples) } });
-      }, 16);
-    }
-  };
+  window.waits = () => inSecondUtterance() && !window.resumed;
 }
 
 // Keeps each version of the partial: [stable words, whole text].
@@ -102,7 +85,8 @@ async function live(python, wav, finalsFile, folder) {
   const { browser, context } = await open(speaking(wav));
   try {
     const page = await context.newPage();
-    await page.addInitScript(speak, (await readFile(wav)).toString("base64"));
+    await speakExactly(page, Array(3).fill(wav));
+    await page.addInitScript(waitInSecondUtterance);
     const complaints = [];
     page.on("pageerror", (error) => complaints.push(String(error)));
     page.on("console", (message) => {

@@ -7,12 +7,13 @@
 import { spawn } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 
-import { open, openFirefox, serve, speaking } from "./browsers.mjs";
+import { open, openFirefox, serve, speakExactly, speaking } from "./browsers.mjs";
 
 const [name, folder, scenario] = process.argv.slice(2);
 
-async function opened(context, url) {
+async function opened(context, url, recordings = []) {
   const page = await context.newPage();
+  if (recordings.length) await speakExactly(page, recordings.map((name) => `${folder}/${name}`));
   const complaints = [];
   page.on("pageerror", (error) => complaints.push(String(error)));
   await page.goto(url);
@@ -39,7 +40,7 @@ async function told(demo, { page, complaints }) {
 
 async function demos(context, url) {
   const found = {};
-  const colors = await opened(context, `${url}colors.html?recordings=color.wav,other.wav`);
+  const colors = await opened(context, `${url}colors.html?silent`, ["color.wav", "other.wav"]);
   for (const number of [1, 2]) {
     await colors.page.click("body");
     await ends(colors.page, number);
@@ -63,7 +64,7 @@ async function demos(context, url) {
   }
   found.dictation = await told("dictation", dictation);
 
-  const commands = await opened(context, `${url}commands.html?recordings=radio.wav,radio.wav`);
+  const commands = await opened(context, `${url}commands.html?silent`, ["radio.wav", "radio.wav"]);
   await commands.page.click("body");
   await starts(commands.page, 3);
   found.commands = await told("commands", commands);
@@ -194,7 +195,7 @@ async function sound() {
 }
 
 async function order(context, url) {
-  const { page } = await opened(context, `${url}blank.html?later&recordings=`);
+  const { page } = await opened(context, `${url}blank.html?later&silent`);
   const found = {};
   for (const part of [loading, silence, sound]) Object.assign(found, await page.evaluate(part));
   return found;

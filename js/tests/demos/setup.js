@@ -1,4 +1,4 @@
-// Setup of the demos: SpeechRecognition with the page's models, and recordings as the microphone.
+// Setup of the demos: SpeechRecognition with the page's models, and silence as the microphone of ?silent.
 import "./asr-stream/src/speech_recognition.js";
 import "./record.js";
 
@@ -23,11 +23,7 @@ window.microphone = async (url) => {
   stream.play();
   return stream;
 };
-// The n-th session gets the n-th of these files, and silence after the last one; without files, it gets the microphone.
-if (query.has("recordings")) {
-  const recordings = query.get("recordings").split(",");
-  navigator.mediaDevices.getUserMedia = () => window.microphone(recordings.shift() || null);
-}
+if (query.has("silent")) navigator.mediaDevices.getUserMedia = () => window.microphone(null);
 window.loaded = query.has("later") ? null : SpeechRecognition.load(window.models);
 
 // One session: recognition with `attributes`, from start to end. begun(recognition, type) is called after `start`,
