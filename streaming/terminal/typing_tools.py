@@ -8,6 +8,7 @@ it, GNOME and KDE do not); dotool and ydotool create a keyboard in the kernel (/
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from asr.text import printable
 
 TIMEOUT_S = 10.0
 """Timeout in addition to the time for the keys of a text."""
-KEYS_PER_S = 25.0
+KEYS_PER_S = 8.0
 """Minimum speed of a program; the time limit of a text follows from it."""
 MOST_KEYS = 100
 """Maximum keys of one command line."""
@@ -37,6 +38,8 @@ class TypingTool:
     """The input that types a line break if `before` is set; otherwise it is a character of the text."""
     backspace: tuple[str, ...] = ()
     """The command that presses the named keys; empty: nothing can be deleted."""
+    slow: tuple[str, ...] = ()
+    """The command for characters beyond ASCII, which often have no key; empty: `command`."""
     focus: tuple[str, ...] = ()
     """The command that prints which window has the focus; empty: unknown."""
 
@@ -44,7 +47,9 @@ class TypingTool:
         """Types `text` and waits until its last key is released. Empty text is a test. Raises TypingError."""
         lines = text.split("\n") if self.enter else [text]
         content = f"\n{self.enter}\n".join(f"{self.before}{line}" if line else "" for line in lines)
-        self._run(self.command, content, len(text))
+        runs = re.findall(r"[\0-\x7f]+|[^\0-\x7f]+", content) if self.slow else []
+        for run in runs or [content]:
+            self._run(self.slow if self.slow and not run.isascii() else self.command, run, len(run))
 
     def erase(self, num_characters: int) -> None:
         """Presses the backspace key `num_characters` times. Raises TypingError."""
@@ -96,6 +101,7 @@ TOOLS = {
         TypingTool(
             "xdotool",
             ("xdotool", "type", "--delay", "30", "--file", "-"),
+            slow=("xdotool", "type", "--delay", "100", "--file", "-"),
             backspace=("xdotool", "key", "--delay", "30"),
             focus=("xdotool", "getwindowfocus"),
         ),

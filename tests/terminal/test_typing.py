@@ -170,6 +170,13 @@ def test_line_reader_gets_a_key_per_line_break(tmp_path: Path) -> None:
     assert typed.read_text().split("\n") == ["type one", "key enter", "", "key enter", "type two", "key enter", ""]
 
 
+def test_characters_without_a_key_are_typed_slowly(tmp_path: Path) -> None:
+    commands = [("sh", "-c", f"cat >> {tmp_path / name}; echo >> {tmp_path / name}") for name in ("typed", "slow")]
+    TypingTool("xdotool", commands[0], slow=commands[1]).type("Zoë said: “yes”")
+    assert (tmp_path / "typed").read_text().splitlines() == ["Zo", " said: ", "yes"]
+    assert (tmp_path / "slow").read_text().splitlines() == ["ë", "“", "”"]
+
+
 def test_killed_typing_process_leaves_no_key_pressed(window: Window, display: XServer) -> None:
     """With its whole process group, which also receives Ctrl-C."""
     code = "from asr.streaming.terminal.typing_tools import find_tool; find_tool().type('typing away ' * 10)"
