@@ -229,13 +229,21 @@ async function file(page, url, talk, folder) {
   await writeFile(`${folder}/sent.s16`, Int16Array.from(samples.split(" ")));
   const [download] = await Promise.all([page.waitForEvent("download"), page.keyboard.press("Alt+KeyS")]);
   await download.saveAs(`${folder}/saved.srt`);
-  const ended = () => page.waitForFunction(() => document.getElementById("listen").textContent === "Start listening");
+  // The first time it is stopped as soon as it can be: afterwards it may be over.
+  await page.evaluate(() => {
+    const button = document.getElementById("listen");
+    new MutationObserver((_, observer) => {
+      if (button.textContent !== "Stop") return;
+      observer.disconnect();
+      button.click();
+    }).observe(button, { childList: true });
+  });
   const statuses = [];
-  for (const stopped of [true, false]) {
+  for (const before of ["Done.", "Stopped."]) {
     await drop(page, "silence.wav", await readFile(`${folder}/silence.wav`));
-    await page.waitForFunction(() => document.getElementById("listen").textContent === "Stop");
-    if (stopped) await page.keyboard.press("Alt+KeyL");
-    await ended();
+    await page.waitForFunction((before) => document.getElementById("status").textContent !== before &&
+      document.getElementById("listen").textContent === "Start listening" &&
+      document.getElementById("listen").ariaDisabled === "false", before);
     statuses.push(await text(page, "status"));
   }
   return { refused, dropped, error, chosen, statuses, listen: await text(page, "listen") };
