@@ -48,8 +48,8 @@ export const speaking = (wav) => [
   "--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream", `--use-file-for-fake-audio-capture=${wav}`,
 ];
 
-// In place of the microphone, the n-th capture of the page gets exactly the n-th WAV file (16 kHz, mono), and then
-// silence, while !window.waits?.(). The microphones of browsers lose audio on a busy machine.
+// The n-th time that the page opens the microphone, it gets exactly the n-th WAV file (16 kHz, mono), and then silence.
+// Audio pauses while window.waits(), if it exists, is true. The microphones of browsers lose audio on a busy machine.
 export async function speakExactly(page, wavs) {
   const files = await Promise.all(wavs.map((wav) => readFile(wav, "base64")));
   await page.addInitScript((files) => {

@@ -229,7 +229,7 @@ async function file(page, url, talk, folder) {
   await writeFile(`${folder}/sent.s16`, Int16Array.from(samples.split(" ")));
   const [download] = await Promise.all([page.waitForEvent("download"), page.keyboard.press("Alt+KeyS")]);
   await download.saveAs(`${folder}/saved.srt`);
-  // The first time it is stopped as soon as it can be: afterwards it may be over.
+  // The first file is stopped at once: a moment later, all of it may be captioned.
   await page.evaluate(() => {
     const button = document.getElementById("listen");
     new MutationObserver((_, observer) => {
