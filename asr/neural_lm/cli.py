@@ -21,6 +21,8 @@ from asr.training.short import TrainBar
 if TYPE_CHECKING:
     from asr.neural_lm.checkpoint import NeuralLmCheckpoint
 
+HEAD_DIM = 64
+"""Width of a head of a network with --dim."""
 NUM_PIECES = 4096
 """Default number of word pieces."""
 DESCRIPTION = """\
@@ -60,6 +62,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--layers", type=int, metavar="N", help=f"layers of a new network ({NeuralLmConfig(1).num_layers})"
     )
     parser.add_argument(
+        "--dim",
+        type=int,
+        metavar="N",
+        help=f"width of a new network, a multiple of {HEAD_DIM} ({NeuralLmConfig(1).dim})",
+    )
+    parser.add_argument(
         "--rows",
         type=int,
         default=DEFAULTS.rows,
@@ -85,13 +93,16 @@ def _start(args: argparse.Namespace) -> NeuralLmCheckpoint | None:
 
 def run(args: argparse.Namespace) -> int:
     """Entry of `asr neural-lm`."""
-    for name in ("steps", "rows", "layers", "pieces"):
+    for name in ("steps", "rows", "layers", "dim", "pieces"):
         if (value := getattr(args, name)) is not None and value < 1:
             raise LmError(f"--{name} {value} must be at least 1")
     if args.minutes is not None and not args.minutes > 0:
         raise LmError(f"--minutes {args.minutes} must be above 0")
-    if args.layers and (args.resume or args.init):
-        raise LmError("--layers is for a new network: --resume and --init keep theirs")
+    for name in ("layers", "dim"):
+        if getattr(args, name) and (args.resume or args.init):
+            raise LmError(f"--{name} is for a new network: --resume and --init keep theirs")
+    if args.dim and args.dim % HEAD_DIM:
+        raise LmError(f"--dim {args.dim} must be a multiple of {HEAD_DIM}")
     if args.pieces and (args.resume or args.init):
         raise LmError("--pieces is for new word pieces: --resume and --init keep theirs")
     require_folder(args.output)
@@ -117,6 +128,8 @@ def run(args: argparse.Namespace) -> int:
             texts.append(read(Path(path), weight, tokenizer))
         console.print(f"{path}: {len(texts[-1].pieces) / 1e6:.2f} M pieces, weight {weight:g}", highlight=False)
     new = NeuralLmConfig(tokenizer.vocab_size)
+    if args.dim:
+        new = replace(new, dim=args.dim, num_heads=args.dim // HEAD_DIM, ff_dim=3 * args.dim)
     config = replace(new, num_layers=args.layers or new.num_layers) if resume is None else resume.config
     options = replace(DEFAULTS, steps=args.steps, rows=args.rows, seed=args.seed, lr=args.lr)
     with TrainBar(console, "pieces", resume.step / args.steps if resume else 0.0) as bar:

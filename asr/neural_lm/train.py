@@ -22,13 +22,15 @@ from asr.tokenizer import SOS_EOS_ID, Tokenizer
 from asr.training.checkpoint import CheckpointError
 from asr.training.optim import build_optimizer
 from asr.training.precision import autocast, precision_on
-from asr.training.short import Report, TrainOptions
+from asr.training.short import Report, TrainingError, TrainOptions
 
 WARMUP_STEPS = 200
 COMPILED_FROM = 200
 """Minimum steps that are worth compiling for."""
 REPORT_EVERY = 20
 """Steps between two reports, after the first ones."""
+MAX_SKIPPED = 20
+"""Consecutive steps with a non-finite gradient after which the training ends with an error."""
 
 
 def rate(options: TrainOptions, step: int, share: float, cooldown: float = COOLDOWN) -> float:
@@ -55,7 +57,10 @@ def train(
 
     cooldown: the last share of the training, over which the rate falls linearly to zero.
 
-    Raises KeyboardInterrupt after Ctrl-C, once the checkpoint is written.
+    A step whose gradient is not finite changes no weight.
+
+    Raises KeyboardInterrupt after Ctrl-C, once the checkpoint is written, and TrainingError after at least MAX_SKIPPED
+    such steps in a row; `path` then keeps the last periodic checkpoint.
     """
     torch.manual_seed(options.seed)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -89,6 +94,7 @@ def train(
         return min(1.0, max(step / options.steps, (time.monotonic() - began) / 60 / minutes))
 
     losses: list[Tensor] = []
+    skipped = torch.zeros((), device=device)  # consecutive steps; read with the reports, since reading waits for a GPU
     since = time.monotonic()
     with ThreadPoolExecutor(1) as pool:
         following = pool.submit(rows, texts, options.rows, options.length, (options.seed, step))
@@ -102,8 +108,10 @@ def train(
                     loss = loss_of(batch, depth, mask)
                 optimizer.zero_grad()
                 loss.backward()
-                torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                grad_norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                optimizer.found_inf = (~grad_norm.isfinite()).float()  # type: ignore[attr-defined]
                 optimizer.step()
+                skipped = (skipped + 1) * optimizer.found_inf  # type: ignore[attr-defined]
                 step += 1
                 losses.append(loss.detach())
                 if step % REPORT_EVERY == 0 or step < REPORT_EVERY:  # early, to show the remaining time soon
@@ -112,6 +120,11 @@ def train(
                     num_pieces = len(losses) * options.rows * options.length
                     on_step(Report(step, share(), mean, num_pieces / (now - since)))
                     losses, since = [], now
+                    if (count := int(skipped)) >= MAX_SKIPPED:
+                        raise TrainingError(
+                            f"the gradients of the last {count} steps, up to step {step}, are not finite: lower the "
+                            f"learning rate ({options.lr:g}) and continue the last checkpoint"
+                        )
                 if step % options.save_every == 0 and step < options.steps:
                     checkpoint().save(path)
                     _score(model, texts, step, on_scores)

@@ -34,6 +34,7 @@ from asr.runtime.neural_lm import NeuralLmFile
 from asr.runtime.onnx_session import ModelError
 from asr.tokenizer import SOS_EOS_ID, Tokenizer
 from asr.training.checkpoint import CheckpointError
+from asr.training.short import TrainingError
 
 LINES = ["THE CAT SAT ON THE MAT", "A DOG SAW THE CAT", "THE DOG RAN", "WE SAW A CAT ON A MAT"] * 40
 
@@ -122,6 +123,28 @@ def test_ending_signals_save_the_last_step(
     assert f"{output} is saved, continue with --resume" in capsys.readouterr().err
     assert NeuralLmCheckpoint.load(output).step == 2
     assert signal.getsignal(signal.SIGTERM) == handler
+
+
+def test_non_finite_gradients_change_nothing_and_end_the_training(
+    text_file: Path, tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One is skipped. A rate that makes all of them non-finite ends with an error and leaves the last good file."""
+    path, clip, steps = tmp_path / "lm.pt", torch.nn.utils.clip_grad_norm_, itertools.count(1)
+    bad: set[int] = set()
+
+    def clip_(*args: Any, **options: Any) -> torch.Tensor:
+        return clip(*args, **options) * (float("nan") if next(steps) in bad else 1.0)
+
+    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", clip_)
+    good = trained(text_file, tokenizer, path, 5)
+    bad.add(6)
+    skipped = trained(text_file, tokenizer, path, 6)
+    assert skipped.step == 6
+    assert all(torch.equal(value, good.weights[name]) for name, value in skipped.weights.items())
+    bad.update(range(7, 100))
+    with pytest.raises(TrainingError, match="gradients of the last 34 steps, up to step 40, are not finite: lower the"):
+        trained(text_file, tokenizer, path, 60, save_every=1000)
+    assert NeuralLmCheckpoint.load(path).step == 6
 
 
 @pytest.mark.parametrize("steps", [2, 3])
@@ -264,6 +287,8 @@ def test_commands_train_export_and_train_further(
         (["--rows", "0"], "--rows 0 must be at least 1"),
         (["--minutes", "0"], "--minutes 0.0 must be above 0"),
         (["--layers", "2", "--init", "bundled"], "--layers is for a new network"),
+        (["--dim", "448", "--init", "bundled"], "--dim is for a new network"),
+        (["--dim", "450"], "--dim 450 must be a multiple of 64"),
     ):
         assert main([*command[:3], str(tmp_path / "other.pt"), *wrong]) == 1
         assert error in capsys.readouterr().err
