@@ -10,6 +10,7 @@ for event in stream.events():
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = ["Recognizer", "__version__"]
+
+# ONNX Runtime and Ray report to their makers unless these are set before they start. A value of the user's is kept.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 
 
 def __dir__() -> list[str]:

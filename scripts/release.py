@@ -114,8 +114,9 @@ def caption_c(archive: Path, folder: Path) -> str:
     found = run("pkg-config", "--cflags", "--libs", "asr_stream", env=os.environ | {"PKG_CONFIG_PATH": str(pkgconfig)})
     run("cc", share / "examples" / "transcribe.c", "-o", folder / "transcribe", *shlex.split(found))
     programs = environment("onnxruntime", folder / "environment")
-    path = run(programs / "python", "-c", "import onnxruntime; print(onnxruntime.__path__[0])").strip()
-    runtime = os.environ | {"ASR_STREAM_ONNXRUNTIME": str(next(Path(path).glob("capi/libonnxruntime.so.*")))}
+    packages = run(programs / "python", "-c", "import sysconfig; print(sysconfig.get_path('platlib'))").strip()
+    library = next(Path(packages).glob("onnxruntime/capi/libonnxruntime.so.*"))
+    runtime = os.environ | {"ASR_STREAM_ONNXRUNTIME": str(library)}
     files = [share / name for name in ("tiny.int8.onnx", SAMPLE.name, "english.lm", "english.punctuation.onnx")]
     return run(folder / "transcribe", *files, env=runtime)
 

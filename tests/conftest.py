@@ -15,6 +15,8 @@ import pytest
 from filelock import FileLock
 from support.virtual_microphone import VirtualMicrophone
 
+import asr  # noqa: F401, before tests import ONNX Runtime: disables its telemetry
+
 if TYPE_CHECKING:
     from asr import Recognizer
     from asr.model.model import AsrModel

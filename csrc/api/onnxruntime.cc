@@ -48,6 +48,16 @@ const ort::ApiBase* open_library(const std::string& path, std::string& reason) {
   return reinterpret_cast<GetApiBase>(function)();
 }
 
+// ONNX Runtime writes a device identifier and reports to its maker unless this is set before it starts. A value of the
+// user's is kept.
+void disable_telemetry() {
+#if defined(_WIN32)
+  if (!std::getenv("ORT_DISABLE_TELEMETRY")) _putenv_s("ORT_DISABLE_TELEMETRY", "1");
+#else
+  setenv("ORT_DISABLE_TELEMETRY", "1", 0);
+#endif
+}
+
 std::vector<std::string> usual_names() {
 #if defined(_WIN32)
   return {"onnxruntime.dll"};
@@ -94,6 +104,7 @@ const OnnxRuntime& OnnxRuntime::load(const std::string& path) {
     candidates = {named};
   }
   const std::lock_guard<std::mutex> lock(mutex);
+  disable_telemetry();
   std::string reasons;
   for (const std::string& candidate : candidates) {
     std::unique_ptr<const OnnxRuntime>& runtime = loaded[candidate];

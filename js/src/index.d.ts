@@ -157,7 +157,8 @@ export interface RecognizerOptions extends Options {
   commandList?: string[];
   /**
    * The ONNX Runtime: `import * as ort from ...`. By default "onnxruntime-web/wasm" is imported and run in one thread;
-   * a page without a bundler cannot find it by that name.
+   * a page without a bundler cannot find it by that name. In Node, `load` disables the telemetry of onnxruntime-node
+   * (sets ORT_DISABLE_TELEMETRY=1 unless it is set).
    */
   ort?: Runtime;
   /** Passed to `ort.InferenceSession.create`, e.g. {executionProviders: ["webgpu"]}. */

@@ -18,7 +18,7 @@ export class Recognizer {
     const core = await loadCore();
     const values = checked(core, options);
     newOptions(core, values).delete(); // checks the options before files are read
-    const ort = values.ort ?? (await defaultRuntime());
+    const ort = values.ort ? withoutTelemetry(values.ort) : await defaultRuntime();
     const [modelBytes, lmBytes, neuralLmBytes, punctuationBytes] = await Promise.all(
       Object.entries(FILES).map(([name, what]) =>
         values[name] === null && name !== "model" ? null : read(values[name], what)));
@@ -123,6 +123,14 @@ async function defaultRuntime() {
   const ort = await import("onnxruntime-web/wasm");
   // More threads would need a cross-origin-isolated page (COOP and COEP headers), which few pages are.
   ort.env.wasm.numThreads = 1;
+  return ort;
+}
+
+// onnxruntime-node reports to its maker unless this is set before its first session; a value of the user's is kept. The
+// WebAssembly reports nothing.
+function withoutTelemetry(ort) {
+  const environment = globalThis.process?.env;
+  if (environment) environment.ORT_DISABLE_TELEMETRY ??= "1";
   return ort;
 }
 

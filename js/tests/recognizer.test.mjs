@@ -77,6 +77,21 @@ test("after a gap the times go on", async () => {
   assert.throws(() => stream.gap(1), /finished/);
 });
 
+test("onnxruntime-node reports nothing unless the user says so", async () => {
+  const seen = [];
+  const create = async () => {
+    seen.push(process.env.ORT_DISABLE_TELEMETRY);
+    throw new Error("no session");
+  };
+  for (const given of [undefined, "0"]) {
+    delete process.env.ORT_DISABLE_TELEMETRY;
+    if (given) process.env.ORT_DISABLE_TELEMETRY = given;
+    await assert.rejects(Recognizer.load({ model, ort: { InferenceSession: { create } } }), /no session/);
+  }
+  delete process.env.ORT_DISABLE_TELEMETRY;
+  assert.deepEqual(seen, ["1", "0"]);
+});
+
 test("a model with phones and no language model is warned of", async () => {
   assert.match(recognizer.warnings[0], /without a language model: it spells words by their sound/);
   assert.equal(recognizer.warnings.length, 1);
