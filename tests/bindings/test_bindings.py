@@ -14,6 +14,7 @@ import pytest
 import soundfile
 from support.benchmark_module import load_benchmark
 from support.c_build import MODELS, ROOT, run
+from support.traced import trespasses
 
 from asr import Recognizer
 from asr.runtime.search import Word
@@ -216,6 +217,12 @@ def test_the_example_captions_a_file_and_a_pipe(
     for done in (caption("/nowhere.wav"), caption(str(stereo))):
         assert done.returncode != 0 and not done.stdout and done.stderr
         assert b"Os {" not in done.stderr and b'Error: "' not in done.stderr  # the debug form of Rust's errors
+
+
+def test_nothing_leaves_the_machine_from_a_binding(programs: Programs, tmp_path: Path) -> None:
+    names = ("ASR_STREAM_ONNXRUNTIME", "LD_LIBRARY_PATH")
+    given = {name: programs.environment[name] for name in names if name in programs.environment}
+    assert trespasses(tmp_path, *programs.example, MODELS[0], SAMPLE, *MODELS[1:], env=given) == []
 
 
 def test_java_says_how_the_library_is_found(prefix: Path, tmp_path: Path) -> None:

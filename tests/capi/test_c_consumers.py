@@ -15,6 +15,7 @@ import pytest
 from support.benchmark_module import load_benchmark
 from support.c_build import MODELS, ROOT, build, cmake, run
 from support.synth import write_audio
+from support.traced import trespasses
 
 from asr.lm.packed import BUNDLED
 from asr.runtime.onnx_model import bundled_model
@@ -99,6 +100,11 @@ def test_the_example_captions_live_audio(
     done = subprocess.run([transcribe, *LIVE], input=sample.tobytes(), capture_output=True, env=environment)
     assert done.returncode == 0 and done.stdout.decode() == captions
     assert done.stderr.decode().count("The old man") > 2  # partials, as it is spoken
+
+
+def test_nothing_leaves_the_machine_from_c(transcribe: Path, environment: dict[str, str], tmp_path: Path) -> None:
+    runtime = {"ASR_STREAM_ONNXRUNTIME": environment["ASR_STREAM_ONNXRUNTIME"]}
+    assert trespasses(tmp_path, transcribe, MODELS[0], SAMPLE, *MODELS[1:], env=runtime) == []
 
 
 def test_the_example_reports_errors(transcribe: Path, environment: dict[str, str], tmp_path: Path) -> None:

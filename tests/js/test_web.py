@@ -17,6 +17,7 @@ from support.benchmark_module import BENCHMARKS, load_benchmark
 from support.c_build import MODELS, ROOT, lock
 from support.recognition import recognize
 from support.synth import speech, write_audio
+from support.traced import trespasses
 
 from asr import Recognizer
 from asr.lm.packed import BUNDLED
@@ -217,6 +218,12 @@ def test_the_example_reports_errors_in_a_line(arguments: list[str | Path], compl
     assert result.stdout == ""
     assert re.search(complaint, result.stderr.strip())
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_nothing_leaves_the_machine_from_node(tmp_path: Path) -> None:
+    models = ("--model", bundled_model(), "--lm", BUNDLED, "--punctuation", PUNCTUATION, "--neural-lm", NEURAL_LM)
+    example = JS / "examples" / "transcribe.mjs"
+    assert trespasses(tmp_path, "node", "--liftoff-only", example, *map(str, models), SAMPLE) == []
 
 
 def test_package_passes_its_tests_and_has_types() -> None:
