@@ -222,7 +222,9 @@ def test_the_example_captions_a_file_and_a_pipe(
 def test_nothing_leaves_the_machine_from_a_binding(programs: Programs, tmp_path: Path) -> None:
     names = ("ASR_STREAM_ONNXRUNTIME", "LD_LIBRARY_PATH")
     given = {name: programs.environment[name] for name in names if name in programs.environment}
-    assert trespasses(tmp_path, *programs.example, MODELS[0], SAMPLE, *MODELS[1:], env=given) == []
+    found = trespasses(tmp_path, *programs.example, MODELS[0], SAMPLE, *MODELS[1:], env=given)
+    # Counters of every Java program, which deletes them at its end.
+    assert [file for file in found if not file.startswith("/tmp/hsperfdata_")] == []
 
 
 def test_java_says_how_the_library_is_found(prefix: Path, tmp_path: Path) -> None:

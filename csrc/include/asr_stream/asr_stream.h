@@ -60,8 +60,8 @@
  * asr_model_options.onnxruntime_path; otherwise from the file named by the environment variable ASR_STREAM_ONNXRUNTIME;
  * otherwise under its usual name (libonnxruntime.so.1, libonnxruntime.so, libonnxruntime.dylib, onnxruntime.dll).
  * Before that, the library sets the environment variable ORT_DISABLE_TELEMETRY to 1 unless it is set, because ONNX
- * Runtime would otherwise report to its maker. If other threads of the app may read the environment meanwhile, or if the
- * app itself starts ONNX Runtime earlier, set it when the app starts.
+ * Runtime would otherwise report to its maker. If other threads of the app may read the environment meanwhile, or if
+ * the app itself starts ONNX Runtime earlier, set it when the app starts.
  */
 #ifndef ASR_STREAM_H
 #define ASR_STREAM_H
