@@ -125,7 +125,7 @@ def test_ending_signals_save_the_last_step(
     assert signal.getsignal(signal.SIGTERM) == handler
 
 
-def test_non_finite_gradients_change_nothing_and_end_the_training(
+def test_non_finite_gradients_change_nothing(
     text_file: Path, tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One is skipped. A rate that makes all of them non-finite ends with an error and leaves the last good file."""
