@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from asr.streaming.recognizer import Recognizer
 
 _ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://([a-z0-9._-]+|\[[0-9a-f:.]+\])(:[0-9]{1,5})?|null")
+KEEPALIVE = {"TCP_KEEPIDLE": 20, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+"""Seconds of silence before a probe, seconds between probes, and the number of probes without an answer."""
 EPILOG = """\
 examples:
   asr-stream serve                               for this machine, port 8000
@@ -173,6 +175,11 @@ def listen(host: str, port: int, prefix: str = "") -> socket.socket:
     # Limits the kernel's buffers per client, which would otherwise grow to megabytes in each direction.
     for direction in (socket.SO_SNDBUF, socket.SO_RCVBUF):
         listening.setsockopt(socket.SOL_SOCKET, direction, 128 * 1024)
+    # The kernel ends connections of clients that are gone: protocols without pings would wait for them until `idle_s`.
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEPALIVE.items():
+        if number := getattr(socket, name, None):  # macOS and Windows lack some
+            listening.setsockopt(socket.IPPROTO_TCP, number, value)
     try:
         listening.bind((host, port))
         listening.listen(BACKLOG)

@@ -19,6 +19,8 @@ from asr.streaming.stream import Stream
 
 MAX_QUEUED = 1000
 """Maximum queued calls, however short their audio is, and unread events of the protocol's own."""
+PIECE_S = 1.0
+"""Seconds of audio that are queued at once; of longer audio, the rest waits for room."""
 MAX_HELD = 256
 """Maximum pieces of audio to collect for a chunk."""
 EVENTS_PER_TURN = 16
@@ -79,6 +81,14 @@ class Session:
         check_samples(samples)
         check_sample_rate(sample_rate)
         self._check_open()
+        most = round(PIECE_S * sample_rate)
+        if len(samples) <= most:
+            await self._accept(samples, sample_rate)
+        else:
+            for begin in range(0, len(samples), most):  # copied, because a view would keep all of the audio in memory
+                await self._accept(samples[begin : begin + most].copy(), sample_rate)
+
+    async def _accept(self, samples: np.ndarray, sample_rate: int) -> None:
         seconds = len(samples) / sample_rate
         self.audio_s += seconds
         self._held.append((samples, sample_rate))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,15 +15,17 @@ import pytest
 import uvicorn
 from packaging.requirements import Requirement
 from support.connections import Client, waiting, with_server
-from support.raw_sockets import BINARY, CONTINUATION, frame
+from support.raw_sockets import BINARY, CONTINUATION, HANDSHAKE, frame
 
-from asr.streaming.server.cli import listen
+from asr.streaming.server.cli import KEEPALIVE, listen
 from asr.streaming.server.security import connections as connections_module
-from asr.streaming.server.security.connections import MAX_UNREAD, WEBSOCKET_READ_SIZE
+from asr.streaming.server.security.connections import WEBSOCKET_READ_SIZE
 from asr.streaming.server.security.descriptors import OpenConnections
 from asr.streaming.server.security.limits import Limits
+from asr.streaming.server.security.unread import ALWAYS
 
 PING, PONG = 9, 10
+WAIT_S = 60.0
 ROOT = Path(__file__).parent.parent.parent
 
 
@@ -154,11 +157,11 @@ def test_no_more_is_read_while_messages_wait() -> None:
 
     async def talk(client: Client) -> None:
         client.writer.write(messages)
-        while sum(sizes) < 60000 * MAX_UNREAD:
+        while sum(sizes) < ALWAYS:
             await asyncio.sleep(0.001)
         for _ in range(200):  # iterations of the loop, each of which could read data
             await asyncio.sleep(0)
-        assert sum(sizes) < 60004 * MAX_UNREAD + 2 * WEBSOCKET_READ_SIZE
+        assert sum(sizes) < ALWAYS + 2 * WEBSOCKET_READ_SIZE
         left.set()
         while sum(sizes) < len(messages):  # all of it arrives eventually
             await asyncio.sleep(0.001)
@@ -189,10 +192,10 @@ def test_data_of_a_departed_client_is_discarded() -> None:
 
     async def talk(client: Client) -> None:
         client.writer.write(20 * frame(BINARY, bytes(60000)))
-        while connections.unread_bytes < 20 * 60000:
+        while connections.unread.num_bytes < 20 * 60000:
             await asyncio.sleep(0.001)
         client.writer.transport.abort()
-        while connections.unread_bytes:
+        while connections.unread.num_bytes:
             await asyncio.sleep(0.001)
         left.set()
         while not kinds:
@@ -254,3 +257,98 @@ def test_late_pong_does_not_hasten_next_ping() -> None:
 
     with_server(talk, adapt=adapt)
     assert len(round_trips) >= 3 and set(round_trips) == {0.0}
+
+
+def test_a_quiet_client_that_answers_pings_stays_and_another_does_not() -> None:
+    limits = Limits(timeout_s=0.2)
+
+    async def talk(client: Client) -> None:
+        for _ in range(10):  # more than the time to answer
+            ((opcode, payload),) = await client.frames()
+            assert opcode == PING
+            client.writer.write(frame(PONG, payload))
+        while found := await client.frames():
+            assert found[0][0] == PING
+
+    with_server(talk, limits=limits)
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_a_message_that_comes_too_slowly_ends_the_connection(last: bool) -> None:
+    """Although each byte is a sign of life."""
+    limits = Limits(timeout_s=0.2)
+    begun = frame(BINARY, bytes(100), last=False) if not last else b""
+    following = frame(BINARY if last else CONTINUATION, b"", length=100000)
+
+    async def talk(client: Client) -> None:
+        client.writer.write(begun + following)
+        with suppress(ConnectionError):
+            while not client.reader.at_eof():
+                client.writer.write(b"x")
+                await client.writer.drain()
+                await asyncio.sleep(0.01)
+
+    with_server(talk, limits=limits)
+
+
+def test_long_messages_are_taken_at_the_path_of_realtime_only() -> None:
+    size = 2 * Limits().max_short_message_bytes
+
+    async def taken(client: Client) -> None:
+        client.writer.write(frame(BINARY, bytes(size)))
+        await asyncio.wait_for(client.reader.readexactly(size), WAIT_S)
+
+    async def refused(client: Client) -> None:
+        client.writer.write(frame(BINARY, b"", length=size))
+        ((opcode, payload),) = await client.frames()
+        assert (opcode, int.from_bytes(payload[:2], "big")) == (8, 1009)
+
+    with_server(taken, HANDSHAKE.replace(b"/vosk", b"/v1/realtime?model=any"))
+    with_server(refused, HANDSHAKE)
+
+
+def test_many_long_messages_at_once_all_arrive() -> None:
+    """Together they are more than clients may be ahead, so some wait, but not for each other."""
+    size = 300000
+
+    async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        await receive()
+        await send({"type": "websocket.accept"})
+        assert len((await receive())["bytes"]) == size
+        await asyncio.sleep(0.01)
+        await send({"type": "websocket.send", "bytes": b"all"})
+        await receive()
+
+    connections = OpenConnections(Limits(max_unread_bytes=400000), lambda: None)
+    most = 0
+
+    async def talk(client: Client) -> None:
+        others = [await asyncio.open_connection(*client.writer.get_extra_info("peername")) for _ in range(7)]
+        for reader, writer in others:
+            writer.write(HANDSHAKE)
+            await reader.readuntil(b"\r\n\r\n")
+        clients = [client, *(Client(*other) for other in others)]
+        message = frame(BINARY, bytes(size))
+        for begin in range(0, len(message), 20000):
+            for each in clients:
+                each.writer.write(message[begin : begin + 20000])
+            await asyncio.sleep(0.001)
+            nonlocal most
+            most = max(most, connections.unread.num_bytes)
+        for each in clients:
+            assert await each.frames() == [(BINARY, b"all")]
+            each.writer.transport.abort()
+        while connections.unread.num_bytes:
+            await asyncio.sleep(0.001)
+
+    with_server(talk, app=app, connections=connections)
+    assert 400000 < most < 8 * ALWAYS + 300000
+
+
+def test_the_kernel_ends_connections_of_clients_that_are_gone() -> None:
+    """Wyoming has no pings that the server could send."""
+    with listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == KEEPALIVE["TCP_KEEPIDLE"]

@@ -133,7 +133,7 @@ def test_kept_connection_has_time_for_one_head() -> None:
         client.writer.write(b"GET / HT")
         assert await asyncio.wait_for(client.reader.read(), 10) == b""
 
-    with_server(talk, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", limits=Limits(idle_s=1.0))
+    with_server(talk, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", limits=Limits(timeout_s=1.0))
 
 
 def test_a_long_head_of_a_websocket_is_answered() -> None:

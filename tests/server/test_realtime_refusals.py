@@ -25,6 +25,10 @@ from support.realtime import (
 )
 from support.server import RunningServer
 
+from asr.streaming.server.protocols.audio_format import TAKEN
+from asr.streaming.server.protocols.realtime import MAX_COMMAND
+from asr.streaming.server.security.limits import Limits
+
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RunningServer]:
@@ -34,13 +38,14 @@ def server() -> Iterator[RunningServer]:
 def test_a_refused_update_changes_nothing(server: RunningServer) -> None:
     async def dialogue(connection: Any) -> None:
         await connection.send_raw(
-            json.dumps({"type": "transcription_session.update", "session": {"input_audio_format": "g711_ulaw"}})
+            json.dumps({"type": "transcription_session.update", "session": {"input_audio_format": "g722"}})
         )
         assert (await connection.recv()).type == "error"
         await set_up(connection, None)
         await connection.send_raw(json.dumps({"type": "session.update", "session": 5}))
         assert (await connection.recv()).type == "error"
-        await connection.send_raw(json.dumps({"type": "transcription_session.update", "session": {}}))
+        former = {"type": "transcription_session.update", "session": {"input_audio_format": "pcm16"}}
+        await connection.send_raw(json.dumps(former))
         assert json.loads(await connection.recv_bytes())["type"] == "transcription_session.updated"
         await connection.send_raw(json.dumps({"type": "session.update", "session": 5}))
         assert (await connection.recv()).type == "error"
@@ -69,6 +74,7 @@ def vad(**fields: Any) -> dict[str, Any]:
     return update(turn_detection={"type": "server_vad"} | fields)
 
 
+FORMAT = "session.audio.input.format"
 LOGPROBS, DETAILS = "item.input_audio_transcription.logprobs", "session.audio.input.transcription"
 
 HOSTILE: list[tuple[Any, str | None, str]] = [
@@ -91,8 +97,31 @@ HOSTILE: list[tuple[Any, str | None, str]] = [
     ({"type": "session.update"}, "session", "session is None; it must be an object"),
     (session(type="realtime"), "session.type", "it must be 'transcription'"),
     (session(audio=5), "session.audio", "session.audio is 5; it must be an object"),
-    (update(format={"type": "audio/pcmu"}), "session.audio.input.format", "type 'audio/pcm', rate 24000"),
-    (update(format={"type": "audio/pcm", "rate": 16000}), "session.audio.input.format", "rate 24000"),
+    (update(format=5) | {"session": {"audio": {"input": 5}}}, "session.audio.input", "is 5; it must be an object"),
+    ({"type": APPEND, "audio": 20000 * "AAAA" + "AAA!"}, "audio", "16 bits"),
+    ({"type": APPEND, "audio": 16384 * "AAAA"[:-1] + "=" + "AAAA"}, "audio", "16 bits"),
+    (
+        json.dumps({"type": "x" * MAX_COMMAND, "audio": ""}),
+        None,
+        rf"has 655\d\d letters besides its audio; it may have {MAX_COMMAND}",
+    ),
+    (json.dumps([1] * MAX_COMMAND), None, "letters besides its audio"),
+    (b"\xff" * (MAX_COMMAND + 1), None, "this is not JSON"),
+    (update(format={"type": "audio/opus"}), FORMAT, f"format is 'audio/opus'; this server takes {re.escape(TAKEN)}$"),
+    (update(format=5), FORMAT, f"format is 5; this server takes {re.escape(TAKEN)}$"),
+    (update(format={"type": ["audio/pcm"]}), FORMAT, "format is a list; this server takes"),
+    (
+        update(format={"type": "audio/pcm", "rate": 999}),
+        FORMAT,
+        r"rate is 999; it must be a whole number in \[1000, 768000",
+    ),
+    (
+        update(format={"type": "audio/pcma", "rate": 16000}),
+        FORMAT,
+        "rate of 'audio/pcma' is 16000; it must be 8000: leave",
+    ),
+    (update(format="g711_ulaw", transcription={"language": "fr"}), f"{DETAILS}.language", "recognizes 'en' only"),
+    ({"type": APPEND, "audio": "AAAA"}, "audio", "its format was refused: .* recognizes 'en' only"),
     (update(transcription={"language": "fr"}), f"{DETAILS}.language", "recognizes 'en' only"),
     (update(transcription={"languages": ["fr"]}), f"{DETAILS}.languages", "recognizes 'en' only"),
     (update(transcription={"languages": "en"}), f"{DETAILS}.languages", "a list of strings"),
@@ -136,10 +165,11 @@ HOSTILE: list[tuple[Any, str | None, str]] = [
     (update(transcription={"max_alternatives": 21}), None, r"is 21; it must be a whole number in \[0, 20\]"),
     (update(transcription={"max_alternatives": "two"}), None, "max_alternatives is 'two'"),
     (
-        {"type": "transcription_session.update", "session": {"input_audio_format": "g711_ulaw"}},
+        {"type": "transcription_session.update", "session": {"input_audio_format": "g722"}},
         "session.input_audio_format",
-        "is 'g711_ulaw'; it must be 'pcm16'",
+        "is 'g722'; this server takes",
     ),
+    ({"type": APPEND, "audio": "AAAA"}, "audio", "its format was refused: .* is 'g722'; this server takes 'audio/pcm'"),
 ]
 
 
@@ -152,6 +182,8 @@ def test_error_is_reported_and_the_session_continues(server: RunningServer, audi
             assert event.type == "error" and event.error.type == "invalid_request_error", message
             assert (event.error.event_id, event.error.param) == (id, param)
             assert re.search(pattern, event.error.message) and len(event.error.message) < 300, event.error.message
+        await connection.session.update(session=update(format={"type": "audio/pcm", "rate": 24000})["session"])
+        assert (await connection.recv()).type == "session.updated"
         await append(connection, audio[:48000])
         await connection.input_audio_buffer.commit()
         events = await until_completed(connection, 1)
@@ -165,8 +197,8 @@ def test_error_is_reported_and_the_session_continues(server: RunningServer, audi
 
 def test_a_message_has_a_limit(server: RunningServer) -> None:
     async def dialogue(connection: Any) -> int | None:
-        await connection.send_raw(json.dumps({"type": APPEND, "audio": "A" * 65536}))
         with pytest.raises(websockets.ConnectionClosedError) as closed:
+            await connection.send_raw(json.dumps({"type": APPEND, "audio": "A" * Limits().max_message_bytes}))
             await connection.recv()
         return closed.value.rcvd and closed.value.rcvd.code
 

@@ -53,8 +53,8 @@ IDLE_S = 1.0
 @pytest.fixture(scope="module")
 def server() -> Iterator[RunningServer]:
     """A server with short timeouts and few sessions. At the end, its log has no errors and no text."""
-    options = ("--idle-s", str(IDLE_S), "--max-sessions", "4", "--wyoming-port", "0", "--max-unread-bytes", "4194304")
-    with serving(*options) as running:
+    options = ("--timeout-s", str(IDLE_S), "--idle-s", str(IDLE_S), "--max-sessions", "4", "--wyoming-port", "0")
+    with serving(*options, "--max-unread-bytes", "4194304") as running:
         yield running
     log = "\n".join(running.log)
     assert running.process.returncode == 0
@@ -78,7 +78,7 @@ def test_message_of_1_gb_is_refused_by_header(server: RunningServer) -> None:
 
 
 def test_oversized_message_of_many_pieces_is_refused(server: RunningServer) -> None:
-    pieces = [frame(CONTINUATION if i else BINARY, bytes(30000), last=False) for i in range(3)]
+    pieces = [frame(CONTINUATION if i else BINARY, bytes(300000), last=False) for i in range(4)]
     with websocket(server, b"".join(pieces)) as client:
         assert close_code(rest(client)) == 1009
 
@@ -210,7 +210,7 @@ def test_who_never_reads_is_left(server: RunningServer, sample: np.ndarray) -> N
 @pytest.mark.parametrize("kind", ["http", "websocket"])
 def test_unread_last_words_do_not_keep_the_connection(kind: str) -> None:
     """They are too few to fill the buffers, so the server can still send them."""
-    limits = Limits(idle_s=0.5)
+    limits = Limits(timeout_s=0.5)
     http, websocket_protocol = limited_protocols(limits, OpenConnections(limits, lambda: None))
 
     async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:

@@ -129,7 +129,7 @@ def test_only_data_that_waits_is_timed() -> None:
     aborted = []
 
     async def run() -> None:
-        limits = Limits(idle_s=0.1)
+        limits = Limits(timeout_s=0.1)
         transport = SimpleNamespace(abort=lambda: aborted.append(True), is_closing=lambda: False)
         written: list[bytes] = []
 
@@ -145,7 +145,7 @@ def test_only_data_that_waits_is_timed() -> None:
         reader.feed_eof()
         await Connection(server, reader, writer).serve()
         assert b'"info"' in written[0]
-        await asyncio.sleep(2 * limits.idle_s)
+        await asyncio.sleep(2 * limits.timeout_s)
 
     asyncio.run(run())
     assert not aborted
@@ -303,7 +303,7 @@ FORMAT = {"rate": 16000, "width": 2, "channels": 1}
     ("data", "complaint"),
     [
         (b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", "not JSON"),
-        (b"x" * 70000, "more than 65536 bytes"),
+        (b"x" * 1100000, "more than 1048576 bytes"),
         (b"{}\n", "type is None"),
         (b'{"type": 5}\n', "type is 5"),
         (b'{"type": "ping", "data": [1]}\n', "data is a list"),
@@ -312,7 +312,7 @@ FORMAT = {"rate": 16000, "width": 2, "channels": 1}
         (b'{"type": "ping", "data_length": 2}\n[]', "a list is not an object"),
         (b'{"type": "audio-chunk", "payload_length": 1073741824}\n', "payload_length is 1073741824"),
         (b'{"type": "audio-chunk", "payload_length": "many"}\n', "payload_length is 'many'"),
-        (b'{"type": "audio-chunk", "data_length": 40000, "payload_length": 40000}\n', "payload_length is 40000"),
+        (b'{"type": "audio-chunk", "data_length": 600000, "payload_length": 600000}\n', "payload_length is 600000"),
         (event("transcribe", language="de"), "language is 'de'; this server recognizes 'en' only"),
         (event("transcribe", language=["en"]), "language is a list"),
         (event("transcribe", transcript_names="all"), "transcript_names is 'all'; it must be a list of strings"),

@@ -220,7 +220,7 @@ def test_what_follows_a_close_frame_is_discarded() -> None:
             nonlocal num_received
             original(self, data)
             num_received += len(data)
-            num_unread.add(connections.unread_bytes)
+            num_unread.add(connections.unread.num_bytes)
 
         protocol.data_received = data_received
 

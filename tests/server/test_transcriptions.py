@@ -53,7 +53,7 @@ def server() -> Iterator[RunningServer]:
         "1800",
         "--max-sessions",
         "2",
-        "--idle-s",
+        "--timeout-s",
         "2",
     )
     with serving("--search", "beam", "--lm", "none", *limits, token=TOKEN) as server:

@@ -95,7 +95,7 @@ def with_server(
             await asyncio.sleep(0.01)
         reader, writer = await asyncio.open_connection(*listening.getsockname())
         writer.write(head)
-        if head is HANDSHAKE:
+        if b"Upgrade: websocket" in head:
             assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101")
         await talk(Client(reader, writer))
         writer.transport.abort()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,9 @@ from asr.streaming.events import spaced
 
 MAX_KEYWORDS, MAX_KEYWORD_LENGTH, MAX_KEYWORD_LETTERS = 500, 64, 8000
 """Maximum number of keywords, of letters in each, and of letters in all. G2P takes 0.2 s for this many letters."""
+_DIGITS = re.compile("[0-9]{1,12}")
+ANY_LANGUAGE = "auto"
+"""Clients of recognizers with several languages send it; here it means the model's language."""
 
 
 class ProtocolError(Exception):
@@ -38,11 +42,18 @@ class ProtocolError(Exception):
         return JSONResponse({"error": self.to_dict()}, self.status, headers)
 
 
+def decoded(text: str | bytes) -> str:
+    """`text` as a string, from UTF-8 only: json.loads would also accept UTF-16 and surrogates."""
+    try:
+        return text.decode() if isinstance(text, bytes) else text
+    except ValueError as error:
+        raise ProtocolError(f"this is not JSON: {str(error)[:80]}", code="invalid_json") from None
+
+
 def parse_object(text: str | bytes) -> dict[str, Any]:
     """The JSON object in `text`."""
+    text = decoded(text)
     try:
-        if isinstance(text, bytes):
-            text = text.decode()  # decoded here because json.loads would also accept UTF-16 and surrogates
         found = json.loads(text)
         if "\\u" in text:
             # An unpaired surrogate is valid in JSON but not in UTF-8.
@@ -59,12 +70,13 @@ def parse_object(text: str | bytes) -> dict[str, Any]:
     return found
 
 
-def whole_number(name: str, value: Any, low: int, high: int) -> int:
-    """`value` as an int in [low, high]; accepts 16000.0, too."""
-    whole = isinstance(value, (int, float)) and not isinstance(value, bool) and low <= value <= high
-    if not whole or value != int(value):
-        raise ProtocolError(f"{name} is {shown(value)}; it must be a whole number in [{low}, {high}]")
-    return int(value)
+def whole_number(name: str, value: Any, low: int, high: int, param: str | None = None) -> int:
+    """`value` as an int in [low, high]; accepts 16000.0 and "16000", too."""
+    number = int(value) if isinstance(value, str) and _DIGITS.fullmatch(value) else value
+    whole = isinstance(number, (int, float)) and not isinstance(number, bool) and low <= number <= high
+    if not whole or number != int(number):
+        raise ProtocolError(f"{name} is {shown(value)}; it must be a whole number in [{low}, {high}]", param)
+    return int(number)
 
 
 def check_text(value: object, more: Sequence[str] = ()) -> str:
@@ -76,11 +88,11 @@ def check_text(value: object, more: Sequence[str] = ()) -> str:
 
 
 def check_language(value: object, param: str, language: str) -> None:
-    """Accepts None and the model's language: its code, with any region ("en", "en-US"), or its name ("english").
+    """Accepts None, "auto" and the model's language: its code, with any region ("en", "en-US"), or its name.
 
     language: of the model file. If it states none, any value is accepted.
     """
-    if value in (None, ""):
+    if value in (None, "", ANY_LANGUAGE):
         return
     if not isinstance(value, str):
         raise ProtocolError(f"{param} is {shown(value)}; it must be a string such as {language or 'en'!r}", param)

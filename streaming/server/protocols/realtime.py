@@ -1,6 +1,6 @@
 """OpenAI's Realtime transcription: a WebSocket at /v1/realtime.
 
-Audio at 24 kHz arrives in `input_audio_buffer.append` and is recognized immediately. Text is sent for items, which are
+Audio arrives in `input_audio_buffer.append` and is recognized immediately. Text is sent for items, which are
 sections of the audio (realtime_items.py). `turn_detection` (realtime_config.py) decides what ends an item: with
 "server_vad", the recognizer's endpoint rules and `commit`; with null, only `commit`, and an item may have several
 utterances.
@@ -18,6 +18,7 @@ import contextlib
 import json
 import logging
 import math
+import re
 import uuid
 from collections.abc import Sequence
 from contextlib import aclosing
@@ -31,8 +32,21 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from asr.runtime.search import WITH_DECODER
 from asr.streaming.events import Event
 from asr.streaming.recognizer import Recognizer
-from asr.streaming.server.protocols.common import ProtocolError, check_text, parse_object, shown, warnings_about
-from asr.streaming.server.protocols.realtime_config import COMMIT_MODELS, LIVE_DELAYS, SAMPLE_RATE, SessionConfig
+from asr.streaming.server.protocols.audio_format import AudioFormat
+from asr.streaming.server.protocols.common import (
+    ProtocolError,
+    check_text,
+    decoded,
+    parse_object,
+    shown,
+    warnings_about,
+)
+from asr.streaming.server.protocols.realtime_config import (
+    COMMIT_MODELS,
+    LIVE_DELAYS,
+    SessionConfig,
+    requested_format,
+)
 from asr.streaming.server.protocols.realtime_items import Items, Mark
 from asr.streaming.server.protocols.websocket import INTERNAL_ERROR, Client, refuse
 from asr.streaming.server.server import Refused, Server
@@ -44,6 +58,11 @@ SUBPROTOCOL = "realtime"
 MIN_COMMIT_S = 0.1
 """Committing less audio is an error, as with OpenAI."""
 MAX_ID_LENGTH = 512
+MAX_COMMAND = 65536
+"""Letters of a message without its audio. Parsing millions of JSON values would delay the other clients."""
+PIECE = 65536
+"""Letters of Base64 that are decoded before other clients get a turn."""
+_AUDIO = re.compile(r'"audio"\s*:\s*"')
 
 
 async def _realtime(websocket: WebSocket) -> None:
@@ -81,6 +100,8 @@ class Connection:
         self._config = SessionConfig(silence_ms, None if model in COMMIT_MODELS else silence_ms, language, model)
         self._items = Items(old_form, _is_live(self._recognizer), self._config.silence_ms is not None)
         self._uncommitted_s = 0.0
+        self._unreadable = ""
+        """Why appended audio cannot be read: an update with another format was refused."""
 
     async def run(self) -> None:
         """Serves the client until the session ends."""
@@ -133,7 +154,7 @@ class Connection:
         """Handles a client's event; sends an error if that is impossible."""
         event_id = None
         try:
-            event = parse_object(message)
+            event = await _parse(message)
             if isinstance(given := event.get("event_id"), str):
                 event_id = given[:MAX_ID_LENGTH]
             await self._handle_command(event)
@@ -155,25 +176,19 @@ class Connection:
             case "input_audio_buffer.clear":
                 await self._end_item("clear")
             case "session.update" | "transcription_session.update" as type:
-                old_form = type != "session.update"
-                config = self._config.updated(event.get("session"), old_form)
-                self._items.old_form = old_form
-                await self._update(config)
+                await self._update(event.get("session"), old_form=type != "session.update")
             case type:
                 known = "session.update, input_audio_buffer.append, .commit, .clear"
                 raise ProtocolError(f"type is {shown(type)}; this server takes {known}", "type", "unknown_type")
 
     async def _append(self, audio: object) -> None:
-        try:
-            data = base64.b64decode(audio, validate=True) if isinstance(audio, str) else None
-        except ValueError:
-            data = None
-        if data is None or len(data) % 2:
-            raise ProtocolError("audio must be samples of 16 bits, little-endian, in Base64", "audio", "invalid_audio")
-        if data:
-            samples = np.frombuffer(data, "<i2").astype(np.int16)
-            await self._session.accept_waveform(samples, SAMPLE_RATE)
-            self._uncommitted_s += len(samples) / SAMPLE_RATE
+        if self._unreadable:
+            sentence = f"this audio is not used, because its format was refused: {self._unreadable}"
+            raise ProtocolError(sentence, "audio", "invalid_audio")
+        format = self._config.format
+        for samples in await _decoded_audio(audio, format):
+            await self._session.accept_waveform(samples, format.rate)
+            self._uncommitted_s += len(samples) / format.rate
 
     async def _end_item(self, how: str) -> None:
         """Ends the utterance, so that its final belongs to the item, and then commits or clears the item."""
@@ -184,7 +199,17 @@ class Connection:
             await self._mark("vad")
         self._uncommitted_s = 0.0
 
-    async def _update(self, config: SessionConfig) -> None:
+    async def _update(self, session: object, old_form: bool) -> None:
+        try:
+            config = self._config.updated(session, old_form)
+        except ProtocolError as error:
+            # The client may not know, and send audio that must not be read in the former format.
+            if not self._has_format(session, old_form):
+                self._unreadable = str(error)
+            raise
+        self._items.old_form = old_form
+        if requested_format(session, old_form) is not None:
+            self._unreadable = ""
         await self._session.change(**self._changes(config))
         warnings: list[str] = []
         if config.keywords:
@@ -196,6 +221,13 @@ class Connection:
         self._items.details = config.details
         self._config = config
         await self._send_session("updated", warnings)
+
+    def _has_format(self, session: object, old_form: bool) -> bool:
+        """Whether a refused update asks for the present audio format, or for none."""
+        try:
+            return requested_format(session, old_form) in (None, self._config.format)
+        except ProtocolError:
+            return False
 
     def _changes(self, config: SessionConfig) -> dict[str, Any]:
         """The recognizer's options for `config`."""
@@ -230,6 +262,46 @@ class Connection:
 
     async def _send(self, message: dict[str, Any]) -> None:
         await self._client.send(_text(message))
+
+
+async def _parse(message: str | bytes) -> dict[str, Any]:
+    """The event in a message. The audio of a long one, which may have megabytes, is not parsed as JSON."""
+    if len(message) <= MAX_COMMAND:
+        return parse_object(message)
+    text, audio = decoded(message), ""
+    if begins := _AUDIO.search(text):
+        begin = begins.end()
+        audio = text[begin:].partition('"')[0]
+        text = text[:begin] + text[begin + len(audio) :]
+    if len(text) > MAX_COMMAND:
+        sentence = f"this message has {len(text)} letters besides its audio; it may have {MAX_COMMAND}"
+        raise ProtocolError(sentence, code="too_large")
+    event = parse_object(text)
+    if "\\" in audio:  # some encoders escape "/" and "+"
+        audio = (await asyncio.to_thread(parse_object, f'{{"audio": "{audio}"}}'))["audio"]
+    return event | {"audio": audio}
+
+
+async def _decoded_audio(audio: object, format: AudioFormat) -> list[np.ndarray]:
+    """The samples of `audio`, in Base64."""
+    what = "samples of 16 bits, little-endian," if format.encoding == "pcm" else "bytes of G.711"
+    wrong = ProtocolError(f"audio must be {what} in Base64", "audio", "invalid_audio")
+    if not isinstance(audio, str):
+        raise wrong
+    pieces = []
+    for begin in range(0, len(audio), PIECE):
+        piece = audio[begin : begin + PIECE]
+        is_last = begin + PIECE >= len(audio)
+        try:
+            data = base64.b64decode(piece, validate=True)
+        except ValueError:
+            raise wrong from None
+        if len(data) % format.sample_bytes or (piece.endswith("=") and not is_last):
+            raise wrong
+        pieces.append(format.samples(data))
+        if not is_last:
+            await asyncio.sleep(0)
+    return pieces
 
 
 def _text(message: dict[str, Any]) -> str:

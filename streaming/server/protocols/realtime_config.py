@@ -1,8 +1,8 @@
 """The session object of OpenAI's Realtime transcription: parsing and validation, in its present and former form.
 
 Present (`session.update`): `audio.input` with `format`, `transcription`, `turn_detection`. Former
-(`transcription_session.update`): `input_audio_format`, `input_audio_transcription`, `turn_detection`.
-Other fields are ignored.
+(`transcription_session.update`): `input_audio_format`, `input_audio_sampling_rate` (an extension, as in Azure's Voice
+Live), `input_audio_transcription`, `turn_detection`. Other fields are ignored.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from asr.options import OPTIONS
+from asr.streaming.server.protocols.audio_format import USUAL_FORMAT, AudioFormat
 from asr.streaming.server.protocols.common import (
     ProtocolError,
     check_keywords,
@@ -23,7 +24,6 @@ from asr.streaming.server.protocols.common import (
 
 COMMIT_MODELS = ("gpt-realtime-whisper", "gpt-live-transcribe")
 """OpenAI's models without turn detection: clients of these commit items."""
-SAMPLE_RATE = 24000
 MIN_SILENCE_MS, MAX_SILENCE_MS = 100, 10000
 USUAL_SILENCE_MS = round(1000 * OPTIONS["silence_after_speech_s"].default)
 
@@ -59,6 +59,8 @@ class SessionConfig:
     """Number of other hypotheses for each utterance, an extension."""
     turns_given: bool = False
     """Whether an update had `turn_detection`. If not, OpenAI's models decide whether pauses end items."""
+    format: AudioFormat = USUAL_FORMAT
+    """Of the audio that the client appends."""
     is_fixed: bool = False
     """Whether an item ends after exactly `silence_ms`; otherwise the endpoint rules choose a silence up to it."""
 
@@ -66,20 +68,15 @@ class SessionConfig:
         """The configuration after an update with `session`. Raises ProtocolError for unsupported values."""
         if not isinstance(session, dict):
             raise ProtocolError(f"session is {shown(session)}; it must be an object", "session")
+        format = requested_format(session, old_form) or self.format
         if old_form:
-            if session.get("input_audio_format", "pcm16") != "pcm16":
-                raise _wrong("session.input_audio_format", session["input_audio_format"], "'pcm16'")
             audio, path, name = session, "session", "input_audio_transcription"
         else:
             if session.get("type", "transcription") != "transcription":
                 raise _wrong("session.type", session["type"], "'transcription': this server does nothing else")
             audio, path, name = session, "session.audio.input", "transcription"
-            for key in ("audio", "input"):
-                audio = _object(audio, key, "session")
-            format = _object(audio, "format", path)
-            if format.get("type", "audio/pcm") != "audio/pcm" or format.get("rate", SAMPLE_RATE) != SAMPLE_RATE:
-                raise _wrong(f"{path}.format", format, f"type 'audio/pcm', rate {SAMPLE_RATE}")
-        config = self._with_transcription(_object(audio, name, path), f"{path}.{name}")
+            audio = _object(_object(session, "audio", "session"), "input", "session.audio")
+        config = replace(self, format=format)._with_transcription(_object(audio, name, path), f"{path}.{name}")
         if "include" in session:
             config = replace(config, include=_choices(session["include"], "session.include", INCLUDE))
         if "turn_detection" in audio:
@@ -107,6 +104,7 @@ class SessionConfig:
 
     def to_dict(self, session_id: str, old_form: bool) -> dict[str, Any]:
         """The session object for the client."""
+        name, former_name = self.format.names
         vad = {"type": "server_vad", "silence_duration_ms": self.silence_ms}
         turn_detection = None if self.silence_ms is None else vad
         transcription: dict[str, Any] = {"model": self.model, "language": self.language, "prompt": self.prompt}
@@ -117,9 +115,9 @@ class SessionConfig:
         session: dict[str, Any] = {"id": session_id, "object": "realtime.transcription_session"}
         session |= {"include": self.include} if self.include else {}
         if old_form:
-            session |= {"input_audio_format": "pcm16", "input_audio_transcription": transcription}
-            return session | {"turn_detection": turn_detection}
-        format = {"type": "audio/pcm", "rate": SAMPLE_RATE}
+            session |= {"input_audio_format": former_name, "input_audio_sampling_rate": self.format.rate}
+            return session | {"input_audio_transcription": transcription, "turn_detection": turn_detection}
+        format = {"type": name} | ({"rate": self.format.rate} if self.format.encoding == "pcm" else {})
         audio = {"format": format, "transcription": transcription, "turn_detection": turn_detection}
         return session | {"type": "transcription", "audio": {"input": audio | {"noise_reduction": None}}}
 
@@ -174,6 +172,26 @@ class SessionConfig:
                 raise _wrong(f"{path}.silence_duration_ms", silence_ms, "a number of milliseconds")
         # A value out of range is clipped instead of rejected; `session.updated` reports the value in use.
         return round(min(max(silence_ms, MIN_SILENCE_MS), MAX_SILENCE_MS))
+
+
+def requested_format(session: object, old_form: bool) -> AudioFormat | None:
+    """The audio format in an update's `session`; None if it has none. Raises ProtocolError for an unsupported one."""
+
+    def member(parent: Any, key: str) -> Any:
+        return parent.get(key) if isinstance(parent, dict) else None
+
+    kind: Any
+    if old_form:
+        path = "session.input_audio_format"
+        kind, rate = member(session, "input_audio_format"), member(session, "input_audio_sampling_rate")
+    else:
+        path = "session.audio.input.format"
+        kind, rate = member(member(member(session, "audio"), "input"), "format"), None
+        if isinstance(kind, dict):
+            kind, rate = kind.get("type"), kind.get("rate")
+    if kind is None and rate is None:
+        return None
+    return AudioFormat.parse("audio/pcm" if kind is None else kind, rate, path)
 
 
 def _wrong(path: str, value: object, allowed: str) -> ProtocolError:

@@ -18,6 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from asr.streaming.audio.audio_file import read_blocks
 from asr.streaming.server.protocols.common import ProtocolError, shown
+from asr.streaming.server.security.limits import MIN_BYTES_PER_S
 from asr.streaming.server.server import Server
 
 MAX_FIELDS = 64
@@ -73,21 +74,25 @@ async def receive_form(request: Request, server: Server) -> tuple[FormData, IO[b
     length = request.headers.get("content-length", "0")
     check_size(int(length[:20]) if length.isascii() and length.isdigit() else 0)
 
-    ends = time.monotonic() + limits.max_session_s
+    began = time.monotonic()
 
     async def body() -> AsyncGenerator[bytes, None]:
         num_bytes, more = 0, True
         while more:
             # Not cancelled from outside: until Python 3.12, `wait_for` ignores that if a message has just come.
-            left_s = ends - time.monotonic()
-            if left_s <= 0:
+            took_s = time.monotonic() - began
+            if took_s >= limits.max_session_s:
                 raise ProtocolError(f"the upload takes longer than {limits.max_session_s:g} s", status=408)
+            if took_s >= limits.slowest_s(num_bytes):
+                slow = f"{num_bytes} bytes of the upload came in {took_s:.1f} s"
+                raise ProtocolError(f"{slow}; send at least {MIN_BYTES_PER_S} bytes a second", status=408)
+            left_s = min(limits.max_session_s, limits.slowest_s(num_bytes)) - took_s
             try:
-                message = await asyncio.wait_for(request.receive(), min(limits.idle_s, left_s))
+                message = await asyncio.wait_for(request.receive(), min(limits.timeout_s, left_s))
             except (TimeoutError, asyncio.TimeoutError) as error:
-                if left_s < limits.idle_s:
+                if left_s < limits.timeout_s:
                     continue
-                raise ProtocolError(f"nothing came for {limits.idle_s:g} s", status=408) from error
+                raise ProtocolError(f"nothing came for {limits.timeout_s:g} s", status=408) from error
             if message["type"] == "http.disconnect":
                 raise ClientDisconnect
             if server.stopping.is_set():

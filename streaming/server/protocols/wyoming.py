@@ -12,7 +12,7 @@ commands. Unknown events are ignored, as the protocol demands. An invalid event 
 connection is closed.
 
 An event is a line of JSON with the number of bytes of JSON (`data_length`) and of audio (`payload_length`) that follow.
-An event of more than `max_message_bytes` in total is refused before it is read.
+An event of more than 1 MiB in total is refused before it is read.
 
 A client that closes its sending side without audio-stop also gets the transcript.
 
@@ -24,8 +24,8 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,13 +72,13 @@ class Event:
     payload: bytes = b""
 
 
-async def read_event(reader: asyncio.StreamReader, max_bytes: int) -> Event | None:
+async def read_event(reader: asyncio.StreamReader, max_bytes: int, first: bytes = b"") -> Event | None:
     """The next event; None if the client has left. Raises ProtocolError if it is invalid or exceeds `max_bytes`.
 
-    reader: made with a limit of `max_bytes`.
+    reader: made with a limit of `max_bytes`. first: bytes of the event that were read.
     """
     try:
-        line = await reader.readuntil(b"\n")
+        line = first + (b"" if first == b"\n" else await reader.readuntil(b"\n"))
         header = parse_object(line)
         left = max_bytes - len(line)
         data_length = whole_number("data_length", header.get("data_length") or 0, 0, left)
@@ -115,7 +115,9 @@ async def listening(server: Server, door: socket.socket, text: str = "plain") ->
             server.connections.discard(writer.transport)
             writer.transport.abort()
 
-    port = await asyncio.start_server(connected, sock=door, limit=server.limits.max_message_bytes, backlog=BACKLOG)
+    port = await asyncio.start_server(
+        connected, sock=door, limit=server.limits.max_short_message_bytes, backlog=BACKLOG
+    )
     try:
         yield
     finally:
@@ -144,11 +146,10 @@ class Connection:
 
     async def serve(self) -> None:
         """Answers events until the client leaves or a timeout ends the session."""
-        limits = self._server.limits
         timeouts = SessionTimeouts(self._server)
         try:
             async with self._stack:
-                async for event in timeouts.messages(lambda: read_event(self._reader, limits.max_message_bytes)):
+                async for event in timeouts.messages(self._receive):
                     self._server.connections.serve(self._writer.transport)
                     await self._answer(event)
                 if not self._writer.transport.is_closing():
@@ -161,6 +162,22 @@ class Connection:
         with suppress(OSError, asyncio.TimeoutError):
             self._writer.close()
             await asyncio.wait_for(self._writer.wait_closed(), 2.0)
+
+    async def _receive(self) -> Event | None:
+        """The next event. Once it has begun, the rest of it must come in time."""
+        limits = self._server.limits
+        if not (first := await self._reader.read(1)):
+            return None
+        with self._aborted_after(limits.timeout_s):
+            return await read_event(self._reader, limits.max_short_message_bytes, first)
+
+    @contextmanager
+    def _aborted_after(self, seconds: float) -> Iterator[None]:
+        late = asyncio.get_running_loop().call_later(seconds, self._writer.transport.abort)
+        try:
+            yield
+        finally:
+            late.cancel()
 
     async def _answer(self, event: Event) -> None:
         if event.type == "describe":
@@ -225,15 +242,12 @@ class Connection:
             await self._stack.aclose()
 
     async def _send(self, type: str, data: dict[str, Any]) -> None:
-        """Raises OSError if the client is gone or accepts no data for `idle_s`."""
+        """Raises OSError if the client is gone or accepts no data for `timeout_s`."""
         body = json.dumps(data).encode()
         header = {"type": type, "version": __version__, "data_length": len(body)}
         self._writer.write(json.dumps(header).encode() + b"\n" + body)
-        late = asyncio.get_running_loop().call_later(self._server.limits.idle_s, self._writer.transport.abort)
-        try:
+        with self._aborted_after(self._server.limits.timeout_s):
             await self._writer.drain()
-        finally:
-            late.cancel()
 
 
 def _keywords(data: dict[str, Any]) -> tuple[str, ...]:

@@ -3,14 +3,15 @@
 uvicorn waits without limit for the head of a request and for a client to read its response, answers every ping
 regardless of the number of unread pongs, and parses all data of one read before anything else runs. Here:
 
-- The head of a request must arrive in time (descriptors.py), and a response must be read within `idle_s` after the
+- The head of a request must arrive in time (descriptors.py), and a response must be read within `timeout_s` after the
   buffers are full.
 - A connection may send few frames without data. One that exceeds its allowance is dropped.
 - Reads are short, those of a WebSocket even more, so that parsing the smallest frames blocks the event loop only for
   milliseconds.
 - Clients may send audio faster than it is recognized, because their pings and pongs come after that audio; reading
-  stops when all clients together are `max_unread_bytes` ahead. Then pongs may be late, which does not end a connection.
-  Clients that are gone end by `idle_s`.
+  stops when all clients together are `max_unread_bytes` ahead (unread.py).
+- A WebSocket client that sends nothing for `timeout_s` after a ping, or sends a message too slowly, is dropped. While
+  reading from it is stopped, its pongs may be late.
 
 The data after the head has other timeouts: the body of an upload (uploads.py), messages (timeouts.py).
 
@@ -32,6 +33,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
+from websockets.http11 import Request
 
 from asr.streaming.server.security.descriptors import BACKLOG, OpenConnections
 from asr.streaming.server.security.limits import Limits
@@ -39,7 +41,7 @@ from asr.streaming.server.security.limits import Limits
 CLOSE_TIMEOUT_S = 1.0
 """Seconds for a WebSocket client to answer a close frame when the server ends."""
 PING_INTERVAL_S = 20.0
-"""Keeps proxies from closing an idle connection."""
+"""Keeps proxies from closing an idle connection. Shorter if `timeout_s` is."""
 READ_SIZE, WEBSOCKET_READ_SIZE = 16384, 2048
 """Bytes per read. The parser handles all frames of a read before anything else runs: about 10 us each, and a frame may
 have only 6 bytes."""
@@ -49,10 +51,10 @@ MAX_SMALL_FRAMES, SMALL_FRAMES_PER_S = 256, 32.0
 MAX_LINE, MAX_HEADERS = 8000, 120
 """Maximum line length in bytes, and maximum number of lines, in the head of a WebSocket request. `websockets` silently
 drops longer heads."""
-MAX_UNREAD = 2
-"""Number of messages of a WebSocket client that may always wait, regardless of the other clients."""
 MESSAGE_BYTES = 512
 """Overhead of a message in bytes."""
+REALTIME_PATH = "/v1/realtime"
+"""The only one with long messages: an event may hold minutes of audio."""
 
 
 class Allowance:
@@ -99,7 +101,7 @@ def server_config(app: ASGIApp, limits: Limits, connections: OpenConnections) ->
         http=http,
         ws=websocket,
         ws_max_size=limits.max_message_bytes,
-        ws_ping_interval=PING_INTERVAL_S,
+        ws_ping_interval=min(PING_INTERVAL_S, limits.timeout_s),
         ws_ping_timeout=None,
         ws_per_message_deflate=False,  # compression costs memory and does not make audio smaller
         backlog=BACKLOG,
@@ -130,7 +132,7 @@ def limited_protocols(
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            self._write_timer = Timer(limits.idle_s, transport)
+            self._write_timer = Timer(limits.timeout_s, transport)
             transport.max_size = READ_SIZE  # type: ignore[attr-defined]  # of asyncio's own transports
             connections.add(transport)
 
@@ -193,42 +195,108 @@ def limited_protocols(
     class WebSocket(WriteTimeout, WebSocketsSansIOProtocol):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
-            self.close_timeout = min(self.close_timeout, limits.idle_s)
+            self.close_timeout = min(self.close_timeout, limits.timeout_s)
             self._allowance = Allowance()
-            self._unread: deque[int] = deque()
+            self.num_bytes = 0
+            self._sizes: deque[int] = deque()
+            """Of the messages that are not handled; the first one may be in progress."""
+            self._in_progress = False
+            self._fragment_bytes = 0
+            self._incomplete_bytes = 0
+            self._message_began: float | None = None
+            self._pinged: float | None = None
+            """Time of the first ping since the client was heard."""
+            self._why_lost = ""
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
             transport.max_size = WEBSOCKET_READ_SIZE  # type: ignore[attr-defined]
 
+        @property
+        def num_messages(self) -> int:
+            return len(self._sizes)
+
+        def handle_connect(self, event: Request) -> None:
+            if event.path.partition("?")[0] != REALTIME_PATH:
+                self.conn.max_message_size = limits.max_short_message_bytes
+            super().handle_connect(event)
+
+        def data_received(self, data: bytes) -> None:
+            self._pinged = None
+            super().data_received(data)
+            incomplete = 0 if self.close_sent else self._fragment_bytes + len(self.conn.reader.buffer)
+            if not incomplete:
+                self._message_began = None
+            elif self._message_began is None:
+                self._message_began = self.loop.time()
+            if incomplete != self._incomplete_bytes:
+                self._count(incomplete - self._incomplete_bytes)
+                self._incomplete_bytes = incomplete
+            if not (self.read_paused or self.close_sent or connections.unread.may_read(self)):
+                self.read_paused = True
+                self.transport.pause_reading()
+                connections.unread.pause(self)
+
+        def go_on(self) -> None:
+            if self.read_paused:
+                self.read_paused = False
+                self.transport.resume_reading()
+
+        def _count(self, num_bytes: int) -> None:
+            self.num_bytes += num_bytes
+            connections.unread.changed(self, num_bytes)
+
         def send_receive_event_to_app(self) -> None:
-            if self.close_sent:  # the message is discarded
-                super().send_receive_event_to_app()
-                return
+            self._message_began, self._fragment_bytes = None, 0
+            if not self.close_sent:  # otherwise, the message is discarded
+                self._sizes.append(sum(map(len, self.frames)) + MESSAGE_BYTES)
+                self._count(self._sizes[-1])
             # By default, uvicorn pauses reading at each message and resumes when it is taken. That costs two system
             # calls per message and leaves pings unanswered.
-            self._unread.append(sum(map(len, self.frames)) + MESSAGE_BYTES)
-            connections.unread_bytes += self._unread[-1]
             was_paused, self.read_paused = self.read_paused, True
             super().send_receive_event_to_app()
             self.read_paused = was_paused
-            too_much = len(self._unread) >= MAX_UNREAD and connections.unread_bytes > limits.max_unread_bytes
-            if too_much and not was_paused and not self.close_sent:
-                self.read_paused = True
-                self.transport.pause_reading()
 
         async def receive(self) -> Any:
-            message = await super().receive()
-            if message["type"] == "websocket.receive":
-                connections.unread_bytes -= self._unread.popleft()
+            if self._in_progress:  # the message before is handled
+                self._in_progress = False
+                self._count(-self._sizes.popleft())
+            message = await self.queue.get()
+            self._in_progress = message["type"] == "websocket.receive"
             return message
 
         def connection_lost(self, exc: Exception | None) -> None:
-            connections.unread_bytes -= sum(self._unread)
-            self._unread.clear()
+            self._sizes.clear()
+            self._in_progress = False
+            connections.unread.discard(self)
             while not self.queue.empty():  # the results are no longer needed
                 self.queue.get_nowait()
+            if self._why_lost:
+                self.queue.put_nowait({"type": "websocket.disconnect", "code": 1006, "reason": self._why_lost})
             super().connection_lost(exc)
+
+        def send_keepalive_ping(self) -> None:
+            now = self.loop.time()
+            if self.read_paused:
+                self._pinged = self._message_began = None
+            silent = self._pinged is not None and now - self._pinged >= limits.timeout_s
+            began = self._message_began
+            slow = began is not None and now - began >= limits.slowest_s(self._incomplete_bytes)
+            if silent or slow:
+                self.ping_timer = None
+                self._why_lost = "the client does not answer pings" if silent else "a message came too slowly"
+                self.transport.abort()
+                return
+            self._pinged = self._pinged or now
+            super().send_keepalive_ping()
+
+        def handle_text(self, event: Frame) -> None:
+            self._fragment_bytes += len(event.data)
+            super().handle_text(event)
+
+        def handle_bytes(self, event: Frame) -> None:
+            self._fragment_bytes += len(event.data)
+            super().handle_bytes(event)
 
         def handle_ping(self) -> None:
             if self._may_go_on():
@@ -239,6 +307,7 @@ def limited_protocols(
             self._may_go_on()
 
         def handle_cont(self, event: Frame) -> None:
+            self._fragment_bytes += len(event.data)
             if len(event.data) >= SMALL_SIZE or event.fin or self._may_go_on():
                 super().handle_cont(event)
 

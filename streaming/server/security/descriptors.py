@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable
 
 from asr.streaming.server.security.limits import Limits
+from asr.streaming.server.security.unread import Unread
 
 BACKLOG = 64
 """Number of connections per port that are accepted at once or queued. Accepted ones are counted a moment later."""
@@ -25,8 +26,7 @@ class OpenConnections:
     def __init__(self, limits: Limits, on_refused: Callable[[], None]) -> None:
         self._limits = limits
         self._on_refused = on_refused
-        self.unread_bytes = 0
-        """Bytes of WebSocket messages, of all clients, that were read from the socket but not yet by the server."""
+        self.unread = Unread(limits.max_unread_bytes)
         self._open: set[asyncio.WriteTransport] = set()
         self._waiting: dict[asyncio.WriteTransport, asyncio.TimerHandle] = {}
         """Each connection with the timer that ends it, the longest-waiting first."""
@@ -43,9 +43,9 @@ class OpenConnections:
         return transport in self._open
 
     def wait(self, transport: asyncio.WriteTransport, seconds: float = float("inf")) -> None:
-        """Gives the connection `seconds`, at most `idle_s`, to make a request. Does nothing if it already waits."""
+        """Gives the connection `seconds`, at most `timeout_s`, to make a request. Does nothing if it already waits."""
         if transport in self._open and transport not in self._waiting:
-            later = min(seconds, self._limits.idle_s)
+            later = min(seconds, self._limits.timeout_s)
             timer = asyncio.get_running_loop().call_later(later, self._abort, transport)
             self._waiting[transport] = timer
 
