@@ -73,11 +73,11 @@ async def _no_such_path(request: Request, error: Exception) -> Response:
 
 def _health(request: Request) -> Response:
     server: Server = request.app.state.server
-    if server.stopping.is_set():
-        return JSONResponse({"status": "stopping"}, 503)
-    status = "overloaded" if server.overloaded else "ok"
     numbers = {"sessions": len(server.sessions), "max_sessions": server.limits.max_sessions, "load": round(server.load)}
-    return JSONResponse({"status": status} | numbers)
+    if (refusal := server.refusal()) is None:
+        return JSONResponse({"status": "ok"} | numbers)
+    status, reason = refusal
+    return JSONResponse({"status": status, "reason": reason} | numbers, 503)
 
 
 def _metrics(request: Request) -> Response:

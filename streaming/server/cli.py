@@ -6,24 +6,28 @@ import argparse
 import asyncio
 import errno
 import gc
+import ipaddress
 import logging
 import os
 import re
 import socket
-import sys
+import ssl
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import fields
 from types import FrameType
 from typing import TYPE_CHECKING
 
+from asr import __version__
 from asr.command import Parser, ending_signals, how_to_install
 from asr.options import flag
 from asr.streaming.server.security.descriptors import BACKLOG, provide
 from asr.streaming.server.security.limits import Limits
-from asr.streaming.server.security.log import set_up_logging
+from asr.streaming.server.security.log import LOG_FORMATS, set_up_logging
+from asr.streaming.server.security.tls import server_context
 from asr.streaming.terminal.options import add_recognition_options, print_error, recognizer_or_error
 
+logger = logging.getLogger("asr_stream.server")
 if TYPE_CHECKING:
     from asr.streaming.recognizer import Recognizer
 
@@ -61,16 +65,18 @@ def main(argv: Sequence[str]) -> int:
     except ImportError:
         print_error(f"the server needs more packages: {how_to_install('server')}")
         return 1
+    if (args.tls_cert is None) != (args.tls_key is None):
+        parser.error("TLS needs a certificate and its key: give both --tls-cert and --tls-key, or neither")
     try:
         limits = limits_of(args)
     except ValueError as error:
         parser.error(str(error))
     from asr.streaming.server.security.access import LOOPBACK
 
+    set_up_logging(args.log_format)
     token = os.environ.get("ASR_STREAM_TOKEN", "")
     if args.host not in LOOPBACK and not token:
-        print_error(f"anyone who reaches {args.host} may use this server: set ASR_STREAM_TOKEN")
-    set_up_logging()
+        logger.warning("anyone who reaches %s may use this server: set ASR_STREAM_TOKEN", args.host)
     return _serve(args, parser, limits, token)
 
 
@@ -106,6 +112,19 @@ def new_parser() -> Parser:
         metavar="URL",
         help="allow pages of this origin to use the server",
     )
+    parser.add_argument(
+        "--tls-cert", metavar="FILE", help="certificate chain in PEM: serve https and wss; Wyoming has no TLS"
+    )
+    parser.add_argument("--tls-key", metavar="FILE", help="private key of the certificate, in PEM, without a password")
+    parser.add_argument(
+        "--proxy",
+        action="append",
+        type=_proxy,
+        default=[],
+        metavar="ADDRESS",
+        help="address or network of a reverse proxy; the log then has the client's address from its X-Forwarded-For",
+    )
+    parser.add_argument("--log-format", choices=LOG_FORMATS, default=LOG_FORMATS[0], help="of the log (default text)")
     add_recognition_options(parser)
     parser.add_argument(
         "--threads", type=_threads, default=0, metavar="N", help="recognition threads (default: one per core)"
@@ -138,6 +157,15 @@ def _origin(text: str) -> str:
     return url
 
 
+def _proxy(text: str) -> str:
+    try:
+        return str(ipaddress.ip_network(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text} is not an IP address or network; give one such as 127.0.0.1 or 10.0.0.0/8"
+        ) from error
+
+
 def _threads(text: str) -> int:
     if text.isascii() and text.isdigit():
         return int(text)
@@ -151,6 +179,7 @@ def limits_of(args: argparse.Namespace) -> Limits:
 
 def _serve(args: argparse.Namespace, parser: argparse.ArgumentParser, limits: Limits, token: str) -> int:
     try:
+        tls = None if args.tls_cert is None else server_context(args.tls_cert, args.tls_key)
         listening = listen(args.host, args.port)
         provide(limits, num_ports=1 + (args.wyoming_port is not None))
         wyoming = None
@@ -162,7 +191,7 @@ def _serve(args: argparse.Namespace, parser: argparse.ArgumentParser, limits: Li
     recognizer = recognizer_or_error(args, parser)
     if recognizer is None:
         return 1
-    asyncio.run(_run(recognizer, limits, args, token, listening, wyoming))
+    asyncio.run(_run(recognizer, limits, args, token, tls, listening, wyoming))
     return 0
 
 
@@ -203,6 +232,7 @@ async def _run(
     limits: Limits,
     args: argparse.Namespace,
     token: str,
+    tls: ssl.SSLContext | None,
     listening: socket.socket,
     wyoming_listening: socket.socket | None,
 ) -> None:
@@ -241,15 +271,15 @@ async def _run(
             self.should_exit = True
 
     loop = asyncio.get_running_loop()
-    uvicorn_server = Uvicorn(server_config(app, limits, server.connections))
+    uvicorn_server = Uvicorn(server_config(app, limits, server.connections, tls, args.proxy))
     for number in set(ending_signals()) - set(uvicorn.server.HANDLED_SIGNALS):
         loop.add_signal_handler(number, uvicorn_server.handle_exit, number, None)
     gc.collect()
     gc.freeze()  # a full collection would visit all objects made so far, for 50 ms
     async with AsyncExitStack() as stack:
-        print(f"limits: {limits}", file=sys.stderr)
+        logger.info("asr-stream %s, limits: %s", __version__, limits, extra={"fields": {"version": __version__}})
         if wyoming_listening is not None:
             await stack.enter_async_context(wyoming.listening(server, wyoming_listening, args.wyoming_text or "plain"))
-            print(f"Listening on tcp://{_shown(wyoming_listening)} for Wyoming", file=sys.stderr)
-        print(f"Listening on http://{_shown(listening)} ... Ctrl-C ends", file=sys.stderr, flush=True)
+            logger.info("Listening on tcp://%s for Wyoming", _shown(wyoming_listening))
+        logger.info("Listening on %s://%s ... Ctrl-C ends", "https" if tls else "http", _shown(listening))
         await uvicorn_server.serve(sockets=[listening])

@@ -41,7 +41,7 @@ from asr.streaming.terminal.options import new_recognizer
 logger = logging.getLogger("asr_stream.server")
 
 DEPLOYMENT = "AsrStream"
-NOT_HERE = ("port", "wyoming_port", "wyoming_host", "wyoming_text")
+NOT_HERE = ("port", "wyoming_port", "wyoming_host", "wyoming_text", "tls_cert", "tls_key", "proxy")
 """Options of `asr-stream serve` that need a process with its own ports."""
 DRAIN_POLL_S = 0.1
 METRICS_EVERY_S = 1.0
@@ -99,7 +99,7 @@ def parse(arguments: Mapping[str, Any]) -> argparse.Namespace:
 
 def replica(args: argparse.Namespace) -> Starlette:
     """The application of one replica; call it in the replica's event loop."""
-    set_up_logging()
+    set_up_logging(args.log_format)
     recognizer = new_recognizer(args)
     cores = get_runtime_context().get_assigned_resources().get("CPU", 1)
     server = Server(recognizer, limits_of(args), args.threads or max(1, round(cores)))

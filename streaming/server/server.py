@@ -11,22 +11,36 @@ from pathlib import Path
 from typing import Any
 
 import soundfile
+from starlette.requests import ClientDisconnect
 
 import asr
 from asr.cores import num_cores
 from asr.streaming.recognizer import Recognizer
 from asr.streaming.server.builder import ENDING, Builder, BuilderClosed
 from asr.streaming.server.metrics import Metrics
+from asr.streaming.server.protocols.common import ProtocolError
 from asr.streaming.server.scheduler import Scheduler
 from asr.streaming.server.security.descriptors import OpenConnections
 from asr.streaming.server.security.limits import Limits
-from asr.streaming.server.session import Session
+from asr.streaming.server.security.log import Refusals, logged_as
+from asr.streaming.server.session import Session, SessionFailed
 
 logger = logging.getLogger("asr_stream.server")
 
 
 class Refused(Exception):
     """The server cannot open a session now. The text is for the client."""
+
+
+def why_ended(error: BaseException) -> str:
+    """Why a session has ended by `error`, for the log: without text of the client, which a ProtocolError may quote."""
+    if isinstance(error, ProtocolError):
+        return "a message or request was invalid"
+    if isinstance(error, SessionFailed):
+        return str(error)
+    if isinstance(error, (OSError, ClientDisconnect)):
+        return "the client left"
+    return "cancelled" if isinstance(error, asyncio.CancelledError) else type(error).__name__
 
 
 class Server:
@@ -41,7 +55,8 @@ class Server:
         self.sessions: set[Session] = set()
         self._num_opening = 0
         self.metrics = Metrics(self)
-        self.connections = OpenConnections(self.limits, lambda: self.metrics.refused("connections"))
+        self._refusals = Refusals()
+        self.connections = OpenConnections(self.limits, self._refuse_connection)
         self.stopping = asyncio.Event()
         """Set when the server is about to end: sessions then send their finals and close."""
 
@@ -67,6 +82,25 @@ class Server:
         """Whether one more session would delay the others."""
         return self.load >= self.limits.max_load
 
+    def refusal(self) -> tuple[str, str] | None:
+        """Why a client that comes now is refused: a word for metrics, and a sentence; None if it is served."""
+        if self.stopping.is_set():
+            return "stopping", ENDING
+        if len(self.sessions) + self._num_opening >= self.limits.max_sessions:
+            return "full", f"all {self.limits.max_sessions} streams are taken; connect again later"
+        if self.overloaded:
+            return "overloaded", "this server is overloaded; connect again later"
+        return None
+
+    def count_refusal(self, reason: str, sentence: str, **fields: object) -> None:
+        """Counts and logs a refused client."""
+        self.metrics.refused(reason)
+        self._refusals.log(reason, sentence, **fields)
+
+    def _refuse_connection(self) -> None:
+        sentence = f"all {self.limits.max_connections} connections are in use, so the one that waits longest is closed"
+        self.count_refusal("connections", sentence)
+
     @asynccontextmanager
     async def open(self, protocol: str, **changes: Any) -> AsyncIterator[Session]:
         """A session for a client of `protocol`, while the context lasts.
@@ -75,15 +109,9 @@ class Server:
         Raises Refused, before anything is allocated for the client, if the number of sessions or the load has reached
         its limit, or the server is about to end.
         """
-        if self.stopping.is_set():
-            self.metrics.refused("stopping")
-            raise Refused(ENDING)
-        if len(self.sessions) + self._num_opening >= self.limits.max_sessions:
-            self.metrics.refused("full")
-            raise Refused(f"all {self.limits.max_sessions} streams are taken; connect again later")
-        if self.overloaded:
-            self.metrics.refused("overloaded")
-            raise Refused("this server is overloaded; connect again later")
+        if (refusal := self.refusal()) is not None:
+            self.count_refusal(*refusal, status=503, protocol=protocol)
+            raise Refused(refusal[1])
         self._num_opening += 1
         try:
             recognizer = await self.builder.build(self.recognizer, **changes)
@@ -96,13 +124,17 @@ class Server:
         )
         self.sessions.add(session)
         began = time.monotonic()
-        try:
-            yield session
-        finally:
-            session.close()
-            self.sessions.discard(session)
-            self.metrics.session_ended(protocol, session)
-            logger.info("%s: %.1f s of audio in %.1f s", protocol, session.audio_s, time.monotonic() - began)
+        with logged_as(session=session.id):
+            try:
+                yield session
+            except BaseException as error:
+                session.why_ended = session.why_ended or why_ended(error)
+                raise
+            finally:
+                session.close()
+                self.sessions.discard(session)
+                self.metrics.session_ended(protocol, session)
+                _log_end(protocol, session, time.monotonic() - began)
 
     async def stop(self) -> None:
         """Waits for the sessions' finals within the limits, then closes the sessions and the threads.
@@ -121,3 +153,10 @@ class Server:
         for session in self.sessions:
             session.close("the server ends before all could be recognized; try again later")
         await asyncio.to_thread(self.scheduler.close)
+
+
+def _log_end(protocol: str, session: Session, seconds: float) -> None:
+    reason = session.why_ended or "complete"
+    fields = {"protocol": protocol, "audio_s": round(session.audio_s, 3), "seconds": round(seconds, 3)}
+    sentence = "%s: %.1f s of audio in %.1f s: %s"
+    logger.info(sentence, protocol, session.audio_s, seconds, reason, extra={"fields": fields | {"reason": reason}})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import uuid
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -68,6 +69,9 @@ class Session:
         self._finished = False
         self._failure = ""
         self._active_until = self._loop.time() + ACTIVE_S
+        self.id = uuid.uuid4().hex
+        self.why_ended = ""
+        """For the log; empty until the end, or if the client has got all that it requested."""
         self.audio_s = 0.0
         """Seconds of audio received so far."""
 

@@ -124,7 +124,8 @@ def test_clients_hear_of_it(recognizer: Recognizer) -> None:
         }
         with client.websocket_connect("/vosk", headers=HEADERS):
             health = client.get("/healthz", headers=HEADERS)
-            assert health.status_code == 200 and health.json()["status"] == "overloaded"
+            assert health.status_code == 503 and health.json()["status"] == "overloaded"
+            assert health.json()["reason"] == "this server is overloaded; connect again later"
             with pytest.raises(WebSocketDenialResponse) as refused, client.websocket_connect("/vosk", headers=HEADERS):
                 pass
             answer = refused.value
@@ -135,4 +136,21 @@ def test_clients_hear_of_it(recognizer: Recognizer) -> None:
             assert answer.status_code == 503 and answer.json()["error"]["code"] == "overloaded"
         server.stopping.set()  # a load balancer must send no more clients
         health = client.get("/healthz", headers=HEADERS)
-        assert health.status_code == 503 and health.json() == {"status": "stopping"}
+        assert health.status_code == 503 and health.json()["status"] == "stopping"
+        assert health.json()["reason"].startswith("the server is about to end")
+
+
+def test_a_full_server_is_not_healthy(recognizer: Recognizer) -> None:
+    """Otherwise a load balancer would send it more clients."""
+    server = Server(recognizer, Limits(max_sessions=1), num_threads=1)
+    with TestClient(create_app(server, Access())) as client:
+        with client.websocket_connect("/vosk", headers=HEADERS):
+            health = client.get("/healthz", headers=HEADERS)
+            assert health.status_code == 503 and health.json() == {
+                "status": "full",
+                "reason": "all 1 streams are taken; connect again later",
+                "sessions": 1,
+                "max_sessions": 1,
+                "load": health.json()["load"],
+            }
+        assert client.get("/healthz", headers=HEADERS).json()["status"] == "ok"

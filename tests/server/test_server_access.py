@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 from starlette.datastructures import Headers
 from support import wait_until
-from support.raw_sockets import HANDSHAKE, health, tcp
+from support.raw_sockets import HANDSHAKE, health, rest, tcp
 from support.server import RunningServer, serving
 
 from asr.streaming.server.cli import main, new_parser
@@ -95,6 +96,7 @@ def test_server_for_others_answers_to_any_name() -> None:
 def test_server_that_anyone_may_use_warns(
     locked: RunningServer,
     capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
     options: list[str],
     token: str,
@@ -104,7 +106,7 @@ def test_server_that_anyone_may_use_warns(
     assert main([*options, "--port", str(locked.port)]) == 1
     error = capsys.readouterr().err
     assert f"port {locked.port}: Address already in use" in error  # so it ends before it loads the model
-    assert ("anyone who reaches 0.0.0.0 may use this server: set ASR_STREAM_TOKEN" in error) == warns
+    assert ("anyone who reaches 0.0.0.0 may use this server: set ASR_STREAM_TOKEN" in caplog.text) == warns
 
 
 def test_metrics_want_the_token_and_health_does_not(locked: RunningServer) -> None:
@@ -124,14 +126,52 @@ def test_a_token_need_not_be_utf_8() -> None:
     assert "Traceback" not in "\n".join(server.log)
 
 
-def test_who_is_refused_leaves_nothing_in_the_log(locked: RunningServer) -> None:
-    before = len(locked.log)
-    for _ in range(3):
-        assert knock(locked, {"Host": f"localhost:{locked.port}", "Authorization": "Bearer wrong"}) == 401
-    with tcp(locked.port, HANDSHAKE.replace(b"\r\n\r\n", b"\r\nAuthorization: Bearer correct horse\r\n\r\n")) as client:
-        assert client.recv(12).endswith(b"101")
-    wait_until(lambda: len(locked.log) > before)  # of the last client, which was accepted
-    assert all("vosk: 0.0 s of audio" in line for line in locked.log[before:])
+@pytest.mark.parametrize(
+    ("headers", "status", "reason", "sentence"),
+    [
+        ({"Authorization": "Bearer se/cret"}, 401, "token", "the token is missing or wrong"),
+        ({"Origin": "https://secret.example"}, 403, "origin", "pages of this origin are not allowed"),
+        ({"Host": "secret.example"}, 421, "host", "this server answers to localhost, 127.0.0.1, ::1 only"),
+    ],
+)
+def test_who_is_refused_leaves_a_line_without_their_text(
+    locked: RunningServer, headers: dict[str, str], status: int, reason: str, sentence: str
+) -> None:
+    def lines() -> list[str]:
+        return [line for line in locked.log if f"refused: {sentence}" in line]
+
+    before, usual = len(lines()), {"Host": f"localhost:{locked.port}", "Authorization": "Bearer correct horse"}
+    assert knock(locked, usual | headers) == status
+    wait_until(lambda: len(lines()) > before)
+    assert lines()[-1].endswith(" (client 127.0.0.1)") and not any("secret" in line for line in locked.log)
+    request = urllib.request.Request(f"{locked.url}/metrics", headers={"Authorization": "Bearer correct horse"})
+    with urllib.request.urlopen(request) as metrics:
+        assert f'asr_stream_refused_total{{reason="{reason}"}}' in metrics.read().decode()
+
+
+@pytest.mark.parametrize(
+    ("offered", "accepted"),
+    [("vosk, {token}", "vosk"), ("{token}, vosk", "vosk"), ("{token}", None), ("other", "other")],
+)
+def test_a_token_is_not_sent_back(locked: RunningServer, offered: str, accepted: str | None) -> None:
+    token = "openai-insecure-api-key.correct%20horse"
+    head = f"\r\nSec-WebSocket-Protocol: {offered.format(token=token)}"
+    head += "\r\nAuthorization: Bearer correct horse\r\n\r\n"
+    answer = b""
+    with tcp(locked.port, HANDSHAKE.replace(b"\r\n\r\n", head.encode())) as client:
+        while b"\r\n\r\n" not in answer:
+            answer += client.recv(1)
+    found = re.findall(rb"(?i)sec-websocket-protocol: (.*)\r", answer)
+    assert answer.startswith(b"HTTP/1.1 101") and found == ([accepted.encode()] if accepted else [])
+
+
+def test_browsers_do_not_guess_types(locked: RunningServer) -> None:
+    for path, status in (("/healthz", 200), ("/metrics", 401), ("/none", 404), ("/v1/none", 404)):
+        request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+        request += "Authorization: Bearer correct horse\r\n" * (status != 401) + "\r\n"
+        with tcp(locked.port, request.encode()) as client:
+            answer = rest(client)
+        assert answer.startswith(f"HTTP/1.1 {status}".encode()) and b"x-content-type-options: nosniff" in answer
 
 
 @pytest.mark.parametrize("option", ["--port", "--wyoming-port"])
@@ -187,6 +227,14 @@ def test_options_of_wyoming_need_its_port(capsys: pytest.CaptureFixture[str], op
         main(["--port", "0", option, value])
     expected = f"{option} {value} is for Wyoming, which is off: add --wyoming-port, such as 10300"
     assert ended.value.code == 2 and f"asr-stream serve: {expected};" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("value", ["proxy.example", "10.0.0.1/8", "*"])
+def test_proxies_are_addresses(capsys: pytest.CaptureFixture[str], value: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--port", "0", "--proxy", value])
+    expected = f"argument --proxy: {value} is not an IP address or network; give one such as 127.0.0.1 or 10.0.0.0/8"
+    assert ended.value.code == 2 and expected in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("value", ["-1", "²", "all"])

@@ -26,9 +26,9 @@ from asr.streaming.server.protocols import realtime, wyoming
 from asr.streaming.server.protocols.realtime import Connection
 from asr.streaming.server.protocols.realtime_items import LONG, Mark
 from asr.streaming.server.scheduler import Job, Report
-from asr.streaming.server.security.connections import READ_SIZE
 from asr.streaming.server.security.descriptors import OpenConnections
 from asr.streaming.server.security.limits import Limits
+from asr.streaming.server.security.tls import READ_SIZE
 from asr.streaming.server.session import MAX_QUEUED, SessionFailed
 
 WAIT_S = 60.0
@@ -184,7 +184,7 @@ def test_a_long_item_ends_on_a_thread(recognizer: Recognizer, monkeypatch: pytes
     async def run() -> None:
         async def done(*_: object, **changes: object) -> None: ...
 
-        session: Any = SimpleNamespace(recognizer=recognizer, events=events, audio_s=1.0, close=lambda: None)
+        session: Any = SimpleNamespace(id="1", recognizer=recognizer, events=events, audio_s=1.0, close=lambda: None)
         session.change = session.report = session.finish = done
         client: Any = SimpleNamespace(
             send=send, messages=messages, connected=True, close=done, close_code=1000, why_ended=""

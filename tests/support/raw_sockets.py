@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import struct
+import urllib.error
 import urllib.request
 from contextlib import suppress
 
@@ -83,5 +84,10 @@ def leave(client: socket.socket, abruptly: bool) -> None:
 
 
 def health(server: RunningServer) -> dict[str, object]:
-    with urllib.request.urlopen(f"{server.url}/healthz", timeout=30) as answer:
+    """Also with status 503, which says that no more clients are served."""
+    try:
+        answer = urllib.request.urlopen(f"{server.url}/healthz", timeout=30)
+    except urllib.error.HTTPError as error:
+        answer = error
+    with answer:
         return json.load(answer)

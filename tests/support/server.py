@@ -57,7 +57,7 @@ def serving(
         assert process.stderr is not None
         for line in process.stderr:
             server.log.append(line.rstrip("\n"))
-            if found := re.search(r"Listening on http://\S+:(\d+)", line):
+            if found := re.search(r"Listening on https?://\S+:(\d+)", line):
                 server.port = int(found[1])
                 ready.set()
         ready.set()

@@ -72,7 +72,7 @@ async def _realtime(websocket: WebSocket) -> None:
         async with server.open("realtime", text=text) as session:
             await websocket.accept(SUBPROTOCOL if SUBPROTOCOL in websocket.scope["subprotocols"] else None)
             connection = Connection(
-                Client(websocket, server),
+                Client(websocket, server, session),
                 session,
                 model=websocket.query_params.get("model", ""),
                 old_form="realtime=v1" in websocket.headers.get("openai-beta", ""),
@@ -93,7 +93,7 @@ class Connection:
         self._session = session
         self._recognizer = session.recognizer
         """The server's recognizer; the session's changes with its configuration."""
-        self._session_id = f"sess_{uuid.uuid4().hex}"
+        self._session_id = f"sess_{session.id}"
         silence_ms = 1000 * self._recognizer.silence_after_speech_s
         silence_ms = round(silence_ms) if math.isfinite(silence_ms) else None
         language = self._recognizer.onnx.metadata.language

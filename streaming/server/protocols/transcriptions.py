@@ -288,8 +288,9 @@ async def _unless_gone(receive: Receive, work: Coroutine[Any, Any, None]) -> Non
     tasks = [asyncio.ensure_future(work), asyncio.ensure_future(gone())]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        if tasks[0].done():
-            tasks[0].result()
+        if not tasks[0].done():
+            raise ClientDisconnect
+        tasks[0].result()
     except (TimeoutError, asyncio.TimeoutError) as error:
         raise ClientDisconnect from error  # the client does not accept data
     finally:

@@ -35,7 +35,7 @@ from asr.streaming.events import Final, Partial, joined, timed_word
 from asr.streaming.resampler import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
 from asr.streaming.server.protocols.common import ProtocolError, check_text, parse_object, shown, whole_number
 from asr.streaming.server.protocols.websocket import INTERNAL_ERROR, POLICY_VIOLATION, Client, refuse
-from asr.streaming.server.server import Refused, Server
+from asr.streaming.server.server import Refused, Server, why_ended
 from asr.streaming.server.session import Session, SessionFailed
 
 DEFAULT_SAMPLE_RATE = 8000
@@ -55,7 +55,7 @@ async def serve(websocket: WebSocket) -> None:
             await refuse(websocket, refused)
             return
         await websocket.accept()
-        client = Client(websocket, server)
+        client = Client(websocket, server, session)
         try:
             await _converse(client, Dialogue(session, server.recognizer.text))
         except ProtocolError as error:
@@ -82,7 +82,7 @@ async def _converse(client: Client, dialogue: Dialogue) -> None:
 async def _fail(client: Client, code: int, error: Exception) -> None:
     with suppress(WebSocketDisconnect):
         await client.send(json.dumps({"error": str(error)}))
-        await client.close(code, str(error))
+        await client.close(code, str(error), log=why_ended(error))
 
 
 class Dialogue:

@@ -11,10 +11,12 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from asr.streaming.server.protocols.common import ProtocolError
 from asr.streaming.server.security.timeouts import SessionTimeouts
 from asr.streaming.server.server import Refused, Server
+from asr.streaming.server.session import Session
 
 GOING_AWAY = 1001
 POLICY_VIOLATION = 1008
 INTERNAL_ERROR = 1011
+ABNORMAL_CLOSURE = 1006
 
 _GONE = (RuntimeError, OSError, WebSocketDisconnect)
 
@@ -33,9 +35,10 @@ async def refuse(websocket: WebSocket, refused: Refused) -> None:
 class Client:
     """The other end of an accepted WebSocket."""
 
-    def __init__(self, websocket: WebSocket, server: Server) -> None:
+    def __init__(self, websocket: WebSocket, server: Server, session: Session) -> None:
         self._websocket = websocket
         self._server = server
+        self._session = session
         self._timeouts = SessionTimeouts(server)
         self.connected = True
 
@@ -57,6 +60,9 @@ class Client:
         message = await self._websocket.receive()
         if message["type"] == "websocket.disconnect":
             self.connected = False
+            # No client can send this code: the reason is that of connections.py.
+            lost = message.get("reason") if message.get("code") == ABNORMAL_CLOSURE else ""
+            self._session.why_ended = self._session.why_ended or lost or "the client left"
             return None
         text, data = message.get("text"), message.get("bytes")
         return text if text is not None else data or b""
@@ -75,8 +81,9 @@ class Client:
             self.connected = False
             raise WebSocketDisconnect(GOING_AWAY) from error
 
-    async def close(self, code: int = 1000, reason: str = "") -> None:
-        """Closes the connection if the client is still there."""
+    async def close(self, code: int = 1000, reason: str = "", log: str | None = None) -> None:
+        """Closes the connection if the client is still there. log: instead of a `reason` that quotes the client."""
+        self._session.why_ended = self._session.why_ended or (reason if log is None else log)
         if self.connected:
             self.connected = False
             with contextlib.suppress(*_GONE):

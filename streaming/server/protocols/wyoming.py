@@ -42,9 +42,10 @@ from asr.streaming.server.protocols.common import (
     shown,
     whole_number,
 )
-from asr.streaming.server.security.connections import READ_SIZE
 from asr.streaming.server.security.descriptors import BACKLOG
+from asr.streaming.server.security.log import logged_as
 from asr.streaming.server.security.timeouts import SessionTimeouts
+from asr.streaming.server.security.tls import READ_SIZE
 from asr.streaming.server.server import Refused, Server
 from asr.streaming.server.session import Session, SessionFailed
 
@@ -107,9 +108,11 @@ async def listening(server: Server, door: socket.socket, text: str = "plain") ->
         assert task is not None
         clients.add(task)
         writer.transport.max_size = READ_SIZE  # type: ignore[attr-defined]  # of asyncio's own transports
+        address = writer.get_extra_info("peername")
         try:
             if server.connections.add(writer.transport):
-                await Connection(server, reader, writer, text).serve()
+                with logged_as(client=address[0] if address else "unknown"):
+                    await Connection(server, reader, writer, text).serve()
         finally:
             clients.discard(task)
             server.connections.discard(writer.transport)
@@ -152,6 +155,8 @@ class Connection:
                 async for event in timeouts.messages(self._receive):
                     self._server.connections.serve(self._writer.transport)
                     await self._answer(event)
+                if self._session is not None:
+                    self._session.why_ended = timeouts.why_ended or "the client left"
                 if not self._writer.transport.is_closing():
                     await self._end()  # the client may have closed only its sending direction
         except (ProtocolError, Refused, SessionFailed) as error:

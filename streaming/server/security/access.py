@@ -10,20 +10,24 @@
 from __future__ import annotations
 
 import hmac
+import ipaddress
 import os
 import re
 from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from asr.streaming.server.page import PAGE_PATHS
+from asr.streaming.server.security.log import logged_as
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _LOCAL_HOST = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
 _ORIGIN = re.compile(r"https?://([^/?#@]+)", re.IGNORECASE)
+REASONS = {400: "headers", 401: "token", 403: "origin", 421: "host"}
+"""Reasons of refusals in metrics and the log, by HTTP status."""
 SUBPROTOCOL_PREFIX = "openai-insecure-api-key."
 """Browsers cannot set headers of a WebSocket, so they send a token as a subprotocol. A token may be percent-encoded,
 because neither a subprotocol nor a header takes every character."""
@@ -39,7 +43,7 @@ class Access:
     token: str = ""
 
     def refusal(self, path: str, headers: Headers, websocket: bool) -> tuple[int, str] | None:
-        """HTTP status and message for a refused request; None if it is allowed."""
+        """HTTP status, one of REASONS, and message for a refused request; None if it is allowed."""
         for name in ("host", "origin", "authorization"):
             if len(headers.getlist(name)) > 1:
                 return 400, f"there are several headers named {name}; send one"
@@ -83,21 +87,37 @@ class AccessMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket"):
             websocket = scope["type"] == "websocket"
+            send = _with_headers(scope, send)
             refusal = self._access.refusal(scope["path"], Headers(scope=scope), websocket)
-            if refusal is not None:
-                await _refusal(*refusal)(scope, receive, send)
-                return
-            if websocket:
-                send = _with_subprotocol(scope, send)
-        await self._app(scope, receive, send)
+            with logged_as(client=_address(scope)):
+                if refusal is not None:
+                    status, sentence = refusal
+                    scope["app"].state.server.count_refusal(REASONS[status], sentence, status=status)
+                    await _refusal(status, sentence)(scope, receive, send)
+                    return
+                await self._app(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
 
 
-def _with_subprotocol(scope: Scope, send: Send) -> Send:
-    """Accepts the first offered subprotocol: browsers close a WebSocket whose server accepts none of them."""
+def _address(scope: Scope) -> str:
+    """The client's address; behind a proxy, it comes from a header and may be anything."""
+    host = (scope.get("client") or ("",))[0]
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        return "unknown"
+
+
+def _with_headers(scope: Scope, send: Send) -> Send:
+    """Keeps browsers from guessing types of responses, and accepts the first offered subprotocol that is not a token:
+    browsers close a WebSocket whose server accepts none of them."""
+    offered = [name for name in scope.get("subprotocols", ()) if not name.startswith(SUBPROTOCOL_PREFIX)]
 
     async def answer(message: Message) -> None:
-        offered = scope.get("subprotocols")
-        if message["type"] == "websocket.accept" and offered and not message.get("subprotocol"):
+        if message["type"] in ("http.response.start", "websocket.http.response.start"):
+            MutableHeaders(scope=message).setdefault("x-content-type-options", "nosniff")
+        elif message["type"] == "websocket.accept" and offered and not message.get("subprotocol"):
             message = {**message, "subprotocol": offered[0]}
         await send(message)
 

@@ -22,9 +22,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import h11
@@ -37,14 +38,15 @@ from websockets.http11 import Request
 
 from asr.streaming.server.security.descriptors import BACKLOG, OpenConnections
 from asr.streaming.server.security.limits import Limits
+from asr.streaming.server.security.tls import READ_SIZE, with_tls
 
 CLOSE_TIMEOUT_S = 1.0
 """Seconds for a WebSocket client to answer a close frame when the server ends."""
 PING_INTERVAL_S = 20.0
 """Keeps proxies from closing an idle connection. Shorter if `timeout_s` is."""
-READ_SIZE, WEBSOCKET_READ_SIZE = 16384, 2048
-"""Bytes per read. The parser handles all frames of a read before anything else runs: about 10 us each, and a frame may
-have only 6 bytes."""
+WEBSOCKET_READ_SIZE = 2048
+"""Bytes per read, without TLS. The parser handles all frames of a read before anything else runs: about 10 us each, and
+a frame may have only 6 bytes."""
 SMALL_SIZE = 64
 """In bytes. Smaller fragments and chunks count as frames without data."""
 MAX_SMALL_FRAMES, SMALL_FRAMES_PER_S = 256, 32.0
@@ -92,10 +94,21 @@ class Timer:
             self._handle = None
 
 
-def server_config(app: ASGIApp, limits: Limits, connections: OpenConnections) -> uvicorn.Config:
-    """uvicorn's configuration for `app`, with the connections of this module."""
+def server_config(
+    app: ASGIApp,
+    limits: Limits,
+    connections: OpenConnections,
+    tls: ssl.SSLContext | None = None,
+    proxies: Sequence[str] = (),
+) -> uvicorn.Config:
+    """uvicorn's configuration for `app`, with the connections of this module.
+
+    tls: None: without TLS. proxies: their X-Forwarded-For header gives a client's address.
+    """
     logging.getLogger("uvicorn.error").addFilter(_is_our_fault)
     http, websocket = limited_protocols(limits, connections)
+    if tls is not None:
+        http = with_tls(http, tls, connections)
     return uvicorn.Config(
         app,
         http=http,
@@ -108,6 +121,8 @@ def server_config(app: ASGIApp, limits: Limits, connections: OpenConnections) ->
         timeout_graceful_shutdown=1,
         log_level="error",
         server_header=False,
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=list(proxies),
     )
 
 
