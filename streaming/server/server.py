@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 import asr
 from asr.cores import num_cores
 from asr.streaming.recognizer import Recognizer
-from asr.streaming.server.builder import ENDING, Builder, BuilderClosed
+from asr.streaming.server.builder import ENDING, Builder, BuilderClosed, Spent
 from asr.streaming.server.metrics import Metrics
 from asr.streaming.server.protocols.common import ProtocolError
 from asr.streaming.server.scheduler import Scheduler
@@ -113,14 +113,15 @@ class Server:
             self.count_refusal(*refusal, status=503, protocol=protocol)
             raise Refused(refusal[1])
         self._num_opening += 1
+        spent = Spent()
         try:
-            recognizer = await self.builder.build(self.recognizer, **changes)
+            recognizer = await self.builder.build(self.recognizer, spent, **changes)
         except BuilderClosed as error:
             raise Refused(str(error)) from error
         finally:
             self._num_opening -= 1
         session = Session(
-            recognizer, self.builder, self.scheduler, self.limits.max_queued_s, self.metrics.delay.observe
+            recognizer, self.builder, spent, self.scheduler, self.limits.max_queued_s, self.metrics.delay.observe
         )
         self.sessions.add(session)
         began = time.monotonic()

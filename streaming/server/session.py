@@ -14,7 +14,7 @@ import numpy as np
 from asr.streaming.events import Event, Final, Partial
 from asr.streaming.recognizer import Recognizer
 from asr.streaming.resampler import SAMPLE_RATE, check_sample_rate, check_samples
-from asr.streaming.server.builder import Builder, BuilderClosed
+from asr.streaming.server.builder import Builder, BuilderClosed, Spent
 from asr.streaming.server.scheduler import Job, Report, Scheduler
 from asr.streaming.stream import Stream
 
@@ -46,6 +46,7 @@ class Session:
         self,
         recognizer: Recognizer,
         builder: Builder,
+        spent: Spent,
         scheduler: Scheduler,
         max_queued_s: float,
         observe: Callable[[float], None],
@@ -56,6 +57,7 @@ class Session:
         self._arrivals: deque[float] = deque()
         self._loop = asyncio.get_running_loop()
         self._builder = builder
+        self._spent = spent
         self._scheduler = scheduler
         self._max_queued_s = max_queued_s
         self._job = Job(recognizer, self._reported)
@@ -111,7 +113,7 @@ class Session:
         """
         await self._wait_until(lambda: not self._arrivals)
         try:
-            recognizer = await self._builder.build(self.recognizer, **changes)
+            recognizer = await self._builder.build(self.recognizer, self._spent, **changes)
         except BuilderClosed as error:
             raise SessionFailed(str(error)) from error
         if recognizer is not self.recognizer:

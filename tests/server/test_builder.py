@@ -6,10 +6,10 @@ import asyncio
 import threading
 
 import pytest
-from support.scheduling import WAIT_S
+from support.scheduling import WAIT_S, running
 
 from asr import Recognizer
-from asr.streaming.server.builder import Builder, BuilderClosed
+from asr.streaming.server.builder import Builder, BuilderClosed, Spent
 from asr.streaming.server.protocols.common import (
     MAX_KEYWORD_LENGTH,
     MAX_KEYWORD_LETTERS,
@@ -29,7 +29,7 @@ def build(recognizer: Recognizer, **changes: object) -> Recognizer:
     async def run() -> Recognizer:
         builder = Builder()
         try:
-            return await builder.build(recognizer, **changes)
+            return await builder.build(recognizer, Spent(), **changes)
         finally:
             builder.close()
 
@@ -97,13 +97,58 @@ def test_a_server_ends_before_queued_changes(recognizer: Recognizer, monkeypatch
         free.set()
         await asyncio.wait_for(asyncio.gather(stopping, changing[0], return_exceptions=True), WAIT_S)
         with pytest.raises(BuilderClosed):
-            await server.builder.build(recognizer, hotwords=GOOD)
+            await server.builder.build(recognizer, Spent(), hotwords=GOOD)
 
     async def change_at_once(server: Server) -> None:
         async with server.open("test", hotwords=GOOD):
             pass
 
     asyncio.run(run())
+
+
+def test_long_lists_do_not_delay_short_ones(recognizer: Recognizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does a client that keeps sending lists. All have their turn."""
+    begun, free = threading.Event(), threading.Event()
+    order: list[str] = []
+
+    def with_options(self: Recognizer, hotwords: tuple[str, ...] = (), phrases: tuple[str, ...] = ()) -> Recognizer:
+        begun.set()
+        free.wait(WAIT_S)
+        order.append((hotwords or phrases)[0])
+        return recognizer
+
+    monkeypatch.setattr(Recognizer, "with_options", with_options)
+
+    async def run() -> None:
+        builder, busy = Builder(), Spent(60.0)
+        requests = [asyncio.create_task(builder.build(recognizer, Spent(), hotwords=("first",)))]
+        await asyncio.to_thread(begun.wait, WAIT_S)
+        for spent, changes in (
+            (busy, {"hotwords": ("of a busy client",)}),
+            (Spent(), {"phrases": ("long", *1000 * ["music"])}),
+            (Spent(), {"hotwords": ("short",)}),
+            (Spent(), {"phrases": ("short, too",)}),
+        ):
+            requests.append(asyncio.create_task(builder.build(recognizer, spent, **changes)))
+        await asyncio.sleep(0)
+        free.set()
+        await asyncio.wait_for(asyncio.gather(*requests), WAIT_S)
+        builder.close()
+
+    asyncio.run(run())
+    assert order == ["first", "short", "short, too", "long", "of a busy client"]
+
+
+def test_work_is_counted(recognizer: Recognizer) -> None:
+    async def run() -> float:
+        async with running(recognizer, num_threads=1) as server, server.open("test") as session:
+            await session.change(hotwords=GOOD)
+            first = session._spent.seconds
+            await session.change(hotwords=GOOD[:2])
+            assert session._spent.seconds > first
+        return first
+
+    assert asyncio.run(run()) > 0
 
 
 def test_hotwords_without_reply_are_cut_to_the_limits() -> None:

@@ -169,6 +169,9 @@ class Dialogue:
     async def _restrict(self, phrases: Any) -> None:
         if not isinstance(phrases, list) or not all(isinstance(phrase, str) for phrase in phrases):
             raise ProtocolError(f"phrase_list is {shown(phrases)}; it must be a list of strings")
+        for phrase in phrases:
+            if "\0" in phrase:  # it would end the core's message about the phrase
+                raise ProtocolError(f"phrase_list has {shown(phrase)}; a phrase cannot have a NUL character")
         if (num_letters := sum(map(len, phrases))) > MAX_PHRASE_LETTERS:
             raise ProtocolError(f"phrase_list has {num_letters} letters; it may have {MAX_PHRASE_LETTERS}")
         free = self._free
