@@ -7,6 +7,7 @@ import errno
 import io
 import itertools
 import os
+import re
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -30,6 +31,7 @@ from asr.streaming.server.app import create_app
 from asr.streaming.server.protocols import transcriptions, uploads
 from asr.streaming.server.protocols.common import ProtocolError
 from asr.streaming.server.protocols.uploads import Upload, receive_form
+from asr.streaming.server.security import limits as limits_module
 from asr.streaming.server.security.access import Access
 from asr.streaming.server.security.limits import Limits
 from asr.streaming.server.server import Server
@@ -141,6 +143,13 @@ def test_an_endless_upload_is_ended() -> None:
     """Although its parts come without a pause; it would be too large later."""
     error = refusal_of_upload(HEAD, max_session_s=0.05, max_upload_bytes=100_000)
     assert error.status == 408 and "takes longer than 0.05 s" in str(error)
+
+
+def test_a_slow_upload_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would hold its place for hours."""
+    monkeypatch.setattr(limits_module, "MIN_BYTES_PER_S", 1e9)
+    error = refusal_of_upload(HEAD, timeout_s=0.05, max_upload_bytes=100_000)
+    assert error.status == 408 and re.search(r"^\d+ bytes of the upload came in 0\.\d s; send at least", str(error))
 
 
 HEAD = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n'
