@@ -185,6 +185,6 @@ def test_a_long_event_is_parsed_like_a_short_one(monkeypatch: pytest.MonkeyPatch
 
     expected = [json.loads(event) for event in events]
     assert asyncio.run(parsed()) == expected
-    monkeypatch.setattr(realtime, "MAX_COMMAND", 100)
+    monkeypatch.setattr(realtime, "MAX_JSON", 100)
     events = [event.replace("A", 30 * "AAAA", 1) for event in events]
     assert asyncio.run(parsed()) == [json.loads(event) for event in events]

@@ -26,7 +26,7 @@ from support.realtime import (
 from support.server import RunningServer
 
 from asr.streaming.server.protocols.audio_format import TAKEN
-from asr.streaming.server.protocols.realtime import MAX_COMMAND
+from asr.streaming.server.protocols.common import MAX_JSON
 from asr.streaming.server.security.limits import Limits
 
 
@@ -101,12 +101,12 @@ HOSTILE: list[tuple[Any, str | None, str]] = [
     ({"type": APPEND, "audio": 20000 * "AAAA" + "AAA!"}, "audio", "16 bits"),
     ({"type": APPEND, "audio": 16384 * "AAAA"[:-1] + "=" + "AAAA"}, "audio", "16 bits"),
     (
-        json.dumps({"type": "x" * MAX_COMMAND, "audio": ""}),
+        json.dumps({"type": "x" * MAX_JSON, "audio": ""}),
         None,
-        rf"has 655\d\d letters besides its audio; it may have {MAX_COMMAND}",
+        rf"this JSON has 655\d\d letters; only audio may make a message longer than {MAX_JSON}",
     ),
-    (json.dumps([1] * MAX_COMMAND), None, "letters besides its audio"),
-    (b"\xff" * (MAX_COMMAND + 1), None, "this is not JSON"),
+    (json.dumps([1] * MAX_JSON), None, "this JSON has 196608 letters; only audio"),
+    (b"\xff" * (MAX_JSON + 1), None, "this is not JSON"),
     (update(format={"type": "audio/opus"}), FORMAT, f"format is 'audio/opus'; this server takes {re.escape(TAKEN)}$"),
     (update(format=5), FORMAT, f"format is 5; this server takes {re.escape(TAKEN)}$"),
     (update(format={"type": ["audio/pcm"]}), FORMAT, "format is a list; this server takes"),

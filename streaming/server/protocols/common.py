@@ -19,6 +19,8 @@ from asr.streaming.events import spaced
 
 MAX_KEYWORDS, MAX_KEYWORD_LENGTH, MAX_KEYWORD_LETTERS = 500, 64, 8000
 """Maximum number of keywords, of letters in each, and of letters in all. G2P takes 0.2 s for this many letters."""
+MAX_JSON = 65536
+"""Letters of JSON in a message. Parsing millions of values would delay the other clients."""
 _DIGITS = re.compile("[0-9]{1,12}")
 ANY_LANGUAGE = "auto"
 """Clients of recognizers with several languages send it; here it means the model's language."""
@@ -53,6 +55,9 @@ def decoded(text: str | bytes) -> str:
 def parse_object(text: str | bytes) -> dict[str, Any]:
     """The JSON object in `text`."""
     text = decoded(text)
+    if len(text) > MAX_JSON:
+        sentence = f"this JSON has {len(text)} letters; only audio may make a message longer than {MAX_JSON}"
+        raise ProtocolError(sentence, code="too_large")
     try:
         found = json.loads(text)
         if "\\u" in text:
