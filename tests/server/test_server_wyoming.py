@@ -303,7 +303,7 @@ FORMAT = {"rate": 16000, "width": 2, "channels": 1}
     ("data", "complaint"),
     [
         (b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", "not JSON"),
-        (b"x" * 1100000, "more than 1048576 bytes"),
+        (b"x" * (2**20 + 100), "more than 1048576 bytes"),
         (b"{}\n", "type is None"),
         (b'{"type": 5}\n', "type is 5"),
         (b'{"type": "ping", "data": [1]}\n', "data is a list"),
