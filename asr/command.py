@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, NoReturn
 
+from asr.text import NOISE_TAG_POLICIES
+
 
 class Parser(argparse.ArgumentParser):
     """Prints errors on one line that refers to --help, and its description and examples with their line breaks."""
@@ -27,6 +29,17 @@ class Parser(argparse.ArgumentParser):
 def add_option(parser: argparse._ActionsContainer, name: str, default: float | str, metavar: str, help: str) -> None:
     """Declares an option with a value of the type of `default`, which ends its help."""
     parser.add_argument(name, type=type(default), default=default, metavar=metavar, help=f"{help} (%(default)s)")
+
+
+def add_noise_tags(parser: argparse._ActionsContainer) -> None:
+    """Declares --noise-tags of all commands that read transcripts."""
+    parser.add_argument(
+        "--noise-tags",
+        choices=NOISE_TAG_POLICIES,
+        default="drop",
+        help="rows with [noise], {noise}, (laughter), <unk> or cut-off words such as w-: leave them out (drop, the "
+        "default), remove these from the text (strip), or read these as words (keep)",
+    )
 
 
 def prepare_output() -> None:

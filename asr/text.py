@@ -7,20 +7,29 @@ recognition uses it.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Set
+from collections.abc import Collection, Iterable, Set
 from dataclasses import dataclass
 
 WORD_BOUNDARY = "\u2581"
 
 CASES = ("upper", "lower", "keep")
 OUTSIDE_POLICIES = ("punctuation", "refuse", "strip")
+NOISE_TAG_POLICIES = ("drop", "keep", "strip")
 DEFAULT_ALPHABETS = {"upper": "A-Z'", "lower": "a-z'", "keep": "A-Za-z'"}
 
 _APOSTROPHES = dict.fromkeys(map(ord, "\u2018\u2019\u02bc\uff07\u2032"), "'")
 # Punctuation in Unicode that is read aloud, and so is never dropped silently.
 _SPOKEN_PUNCTUATION = frozenset("&%@#*/\\§‰†")
+# A hyphen at the end of a word stands for a cut-off word, or, before a conjunction, for the end of a later word, as in
+# "pre- and post-war" and "Vor- und Nachteile".
+_NOISE_TAG = re.compile(
+    r"\[[^\[\]]*\]|\{[^{}]*\}|\([^()]*\)|<[^<>]*>|"
+    r"(?<!\S)[^\W\d_][\w'-]*(?<!-)-(?!\S|\s+(?:and|or|to|und|oder|bis|sowie|en|of|och|eller|og|et|ou|e|y|o)\b)",
+    re.IGNORECASE,
+)
 
 
 def detokenize(tokens: Iterable[str]) -> str:
@@ -53,6 +62,17 @@ def parse_alphabet(spec: str) -> frozenset[str] | None:
     return frozenset(characters)
 
 
+def noise_tags(text: str, known: Collection[str] = ()) -> list[str]:
+    """The parts of a transcript that are not words: [noise], {noise}, (laughter), <unk>, and cut-off words such as
+    w-. known: those that are not looked for."""
+    return [tag for tag in _NOISE_TAG.findall(text) if tag not in known]
+
+
+def without_noise_tags(text: str, known: Collection[str] = ()) -> str:
+    """The text with a space in place of each of its `noise_tags`."""
+    return _NOISE_TAG.sub(lambda tag: tag[0] if tag[0] in known else " ", text)
+
+
 def alphabet_of(letters: Set[str]) -> str:
     """The specification of these characters for `parse_alphabet`."""
     return "".join(sorted(letters - {"-"})) + "-" * ("-" in letters)  # a hyphen in the middle would mean a range
@@ -64,11 +84,14 @@ class NormalizedText:
 
     text: the transcript in the alphabet. outside: characters outside the alphabet, with counts.
     refused: those that must not be dropped; if there are any, the utterance cannot be used.
+    noise_tags: what `noise_tags` found. has_noise: whether the utterance cannot be used because of them.
     """
 
     text: str
     outside: Counter[str]
     refused: tuple[str, ...]
+    noise_tags: tuple[str, ...] = ()
+    has_noise: bool = False
 
 
 @dataclass(frozen=True)
@@ -79,17 +102,22 @@ class TextNormalizer:
     outside: how to treat a character outside the alphabet: "punctuation" replaces punctuation by a space and refuses
     the utterance for anything else (a digit is spoken; without it the text would be wrong); "refuse" refuses for both;
     "strip" replaces everything by a space.
+    noise_tags: how to treat an utterance with `noise_tags`: "drop" refuses it (they are sounds that are no words, and
+    words that are not in the text), "strip" removes them from the text, "keep" treats them like other text.
     """
 
     case: str = "upper"
     alphabet: str | None = None
     outside: str = "punctuation"
+    noise_tags: str = "drop"
 
     def __post_init__(self) -> None:
         if self.case not in CASES:
             raise ValueError(f"case is {self.case!r}; choose one of {', '.join(CASES)}")
         if self.outside not in OUTSIDE_POLICIES:
             raise ValueError(f"outside is {self.outside!r}; choose one of {', '.join(OUTSIDE_POLICIES)}")
+        if self.noise_tags not in NOISE_TAG_POLICIES:
+            raise ValueError(f"noise_tags is {self.noise_tags!r}; choose one of {', '.join(NOISE_TAG_POLICIES)}")
         characters = parse_alphabet(DEFAULT_ALPHABETS[self.case] if self.alphabet is None else self.alphabet)
         unreachable = sorted(c for c in characters or () if self._cased(c) != c)
         if unreachable:
@@ -118,6 +146,9 @@ class TextNormalizer:
         characters: frozenset[str] | None = self._characters  # type: ignore[attr-defined]
         # NFKC replaces compatibility forms (ligatures, full-width letters, the ellipsis) by plain characters.
         plain = self._cased(unicodedata.normalize("NFKC", text.translate(_APOSTROPHES)))
+        tags = tuple(noise_tags(plain))
+        if self.noise_tags != "keep":
+            plain = without_noise_tags(plain)
         outside: Counter[str] = Counter()
         refused: dict[str, None] = {}
         kept = []
@@ -131,7 +162,8 @@ class TextNormalizer:
                     refused[character] = None
             else:
                 kept.append(character)
-        return NormalizedText(" ".join("".join(kept).split()), outside, tuple(refused))
+        has_noise = bool(tags) and self.noise_tags == "drop"
+        return NormalizedText(" ".join("".join(kept).split()), outside, tuple(refused), tags, has_noise)
 
 
 def is_punctuation(character: str) -> bool:

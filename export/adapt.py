@@ -111,7 +111,7 @@ def adapt(args: argparse.Namespace) -> int:
     LmWeights().fusion(lm, start.tokenizer.tokens, phones=start.phones)  # raises ValueError if they do not fit
     with TemporaryDirectory(prefix="asr-adapt-") as name:
         folder = Path(name)
-        options = PrepareOptions(normalizer_of(start.tokenizer))
+        options = PrepareOptions(replace(normalizer_of(start.tokenizer), noise_tags=args.noise_tags))
         try:
             result = prepare(read_table(table), folder, "recordings", options)
         except ValueError as error:  # it names a file in `folder`, which is removed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from asr.command import add_option
+from asr.command import add_noise_tags, add_option
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser, "--init", "bundled", "WEIGHTS", "a .safetensors or float32 .onnx file or a checkpoint to start from"
     )
     parser.add_argument("--language", metavar="CODE", help="language of the model (bundled: en; otherwise not stated)")
+    add_noise_tags(parser)
     add_option(parser, "--lm", "bundled", "FILE", "language model for measuring word errors")
 
 

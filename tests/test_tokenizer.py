@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asr.text import TextNormalizer, detokenize, parse_alphabet
+from asr.text import TextNormalizer, detokenize, noise_tags, parse_alphabet
 from asr.tokenizer import BLANK_ID, KINDS, SOS_EOS_ID, UNK_ID, Tokenizer
 
 SENTENCE = "THE QUICK BROWN FOX JUMPS OVER A LAZY DOG IT'S THE FOX'S JUMPING AND THE DOG'S SLEEPING"
@@ -171,12 +171,32 @@ def test_training_twice_gives_the_same(tokenizers, kind):
         (TextNormalizer("keep", "any"), "a▁b", "a b", "▁"),
         (TextNormalizer("upper", "A-ZÄÖÜ-"), "Öl-Fass", "ÖL-FASS", ""),
         (TextNormalizer(), "?!", "", ""),
+        (TextNormalizer(noise_tags="strip"), "I [noise] w- saw(laughter) ｛cough｝ IT <unk>", "I SAW IT", ""),
+        (TextNormalizer(noise_tags="keep"), "I [noise] w- saw it", "I NOISE W SAW IT", ""),
     ],
 )
 def test_text_is_brought_into_the_alphabet(normalizer, text, expected, refused):
     normalized = normalizer(text)
     assert normalized.text == expected
     assert "".join(normalized.refused) == refused
+
+
+@pytest.mark.parametrize(
+    ("text", "tags"),
+    [
+        (
+            "I [noise] saw {background noise} it (laughter) <unk>",
+            ["[noise]", "{background noise}", "(laughter)", "<unk>"],
+        ),
+        ("the w- the well-known ca-", ["w-", "ca-"]),
+        ("vor- und nachteile, pre- and post-war -- he said and went--", []),
+        ("a smile :) and 3 < 4", []),
+    ],
+)
+def test_noise_tags_are_no_words(text, tags):
+    assert noise_tags(text) == tags
+    normalized = TextNormalizer("lower")(text)
+    assert normalized.noise_tags == tuple(tags) and normalized.has_noise == bool(tags)
 
 
 def test_characters_outside_are_counted():
@@ -196,6 +216,7 @@ def test_normalized_text_is_in_the_alphabet_and_stable(text, case):
     [
         (("title",), "case is 'title'"),
         (("upper", None, "ignore"), "outside is 'ignore'"),
+        (("upper", None, "strip", "hide"), "noise_tags is 'hide'; choose one of drop, keep, strip"),
         (("upper", "Z-A"), "runs backwards; write A-Z"),
         (("upper", " "), "has no characters"),
         (("upper", "A-Za-c"), "holds 'abc', which --upper text never contains"),

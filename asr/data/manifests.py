@@ -5,13 +5,19 @@ Rows that cannot be used become a `Refusal`, see `asr.tables`. No audio is opene
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 from asr.tables import Recording, Refusal, find, is_unicode, lines_of, read_recordings
+from asr.text import NormalizedText, TextNormalizer
 
 TEXT_COLUMNS = ("text", "transcript", "sentence", "transcription")
+HAS_NOISE = "noise tags or cut-off words (--noise-tags strip or keep uses them)"
+"""Why an utterance is left out."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,39 @@ def read_table(path: str | Path, audio_root: str | Path | None = None) -> Iterat
     """
     rows = read_recordings(Path(path), audio_root, {"text": TEXT_COLUMNS})
     return (row if isinstance(row, Refusal) else _utterance(*row) for row in rows)
+
+
+def normalized(
+    utterances: Iterable[Utterance | T],
+    normalizer: TextNormalizer,
+    on_text: Callable[[NormalizedText], object] | None = None,
+) -> Iterator[Utterance | Refusal | T]:
+    """Normalizes the texts. Utterances without a usable text, or with the id of an earlier one, become a Refusal.
+
+    on_text: called with each normalized text.
+    """
+    seen: set[str] = set()
+    for utterance in utterances:
+        if not isinstance(utterance, Utterance):
+            yield utterance
+            continue
+        if utterance.id in seen:
+            yield Refusal(utterance.id, str(utterance.audio), "duplicate id", "the first one is kept")
+            continue
+        seen.add(utterance.id)
+        normal = normalizer(utterance.text)
+        if on_text is not None:
+            on_text(normal)
+        if normal.has_noise:
+            detail = f"{' '.join(normal.noise_tags)} in: {utterance.text}"
+            yield Refusal(utterance.id, str(utterance.audio), HAS_NOISE, detail)
+        elif normal.refused:
+            detail = f"{' '.join(normal.refused)} in: {utterance.text}"
+            yield Refusal(utterance.id, str(utterance.audio), "outside the alphabet", detail)
+        elif not normal.text:
+            yield Refusal(utterance.id, str(utterance.audio), "empty text", repr(utterance.text))
+        else:
+            yield replace(utterance, text=normal.text)
 
 
 def read_librispeech(part: str | Path) -> Iterator[Utterance | Refusal]:

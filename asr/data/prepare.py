@@ -21,16 +21,15 @@ from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from asr.command import how_to_install, interrupts_ignored
+from asr.command import add_noise_tags, how_to_install, interrupts_ignored
 from asr.cores import num_cores
 from asr.data.audio import find_sounds
-from asr.data.manifests import Utterance, find_librispeech_parts, read_librispeech, read_table
+from asr.data.manifests import Utterance, find_librispeech_parts, normalized, read_librispeech, read_table
 from asr.data.report import PrepareResult, Summary, print_report
 from asr.data.utterance import Prepared, PrepareOptions, prepare_utterance
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE
@@ -81,7 +80,7 @@ def prepare(
     stem = secrets.token_hex(4)
     features_file = features_dir / f"{stem}.f16"
     unfinished = features_dir / f"{stem}{MANIFEST_SUFFIX}"
-    usable = normalized(utterances, options.normalizer, result.outside)
+    usable = normalized(utterances, options.normalizer, result.add_text)
     items = in_processes(partial(_prepare_item, options=options), usable, options.num_jobs)
     try:
         with (
@@ -132,31 +131,6 @@ def prepare(
             with contextlib.suppress(OSError):  # on Windows, a training run may still have it open
                 former.unlink()
     return result
-
-
-def normalized(utterances: Iterable[Item], normalizer: TextNormalizer, outside: Counter[str]) -> Iterator[Item]:
-    """Normalizes the texts. Utterances without a usable text, or with the id of an earlier one, become a Refusal.
-
-    outside: receives the counts of characters outside the alphabet.
-    """
-    seen: set[str] = set()
-    for utterance in utterances:
-        if not isinstance(utterance, Utterance):
-            yield utterance
-            continue
-        if utterance.id in seen:
-            yield Refusal(utterance.id, str(utterance.audio), "duplicate id", "the first one is kept")
-            continue
-        seen.add(utterance.id)
-        normal = normalizer(utterance.text)
-        outside.update(normal.outside)
-        if normal.refused:
-            detail = f"{' '.join(normal.refused)} in: {utterance.text}"
-            yield Refusal(utterance.id, str(utterance.audio), "outside the alphabet", detail)
-        elif not normal.text:
-            yield Refusal(utterance.id, str(utterance.audio), "empty text", repr(utterance.text))
-        else:
-            yield replace(utterance, text=normal.text)
 
 
 def _prepare_item(item: Item, options: PrepareOptions) -> list[Prepared | Refusal]:
@@ -288,6 +262,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="characters outside the alphabet: drop punctuation and refuse utterances with others such as digits "
         "(punctuation, the default), refuse utterances with any (refuse), drop all (strip)",
     )
+    add_noise_tags(shared)
     kinds = parser.add_subparsers(dest="kind", required=True)
     librispeech = kinds.add_parser("librispeech", parents=[shared], help="the LibriSpeech folder tree")
     librispeech.add_argument("corpus", type=Path, metavar="DIR", help="LibriSpeech, or its parent folder")
@@ -352,7 +327,7 @@ def _options(args: argparse.Namespace) -> PrepareOptions:
     except ValueError:
         raise ValueError(f"--speeds is {args.speeds!r}; expected factors such as 0.9,1.0,1.1") from None
     return PrepareOptions(
-        normalizer=TextNormalizer(args.case, args.alphabet, args.outside),
+        normalizer=TextNormalizer(args.case, args.alphabet, args.outside, args.noise_tags),
         speeds=speeds,
         min_duration_s=args.min_duration,
         max_duration_s=args.max_duration,

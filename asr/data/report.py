@@ -14,7 +14,7 @@ from asr.tables import Refusal
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from asr.text import TextNormalizer
+    from asr.text import NormalizedText, TextNormalizer
 
 
 @dataclass
@@ -44,16 +44,22 @@ class Summary:
 
 @dataclass
 class PrepareResult:
-    """The result for one data set: what was kept, what was refused and why, characters outside the alphabet."""
+    """The result for one data set: what was kept, what was refused and why, and what the texts have besides words."""
 
     manifest: Path
     summary: Summary
     refusals: list[Refusal] = field(default_factory=list)
     outside: Counter[str] = field(default_factory=Counter)
+    noise_tags: Counter[str] = field(default_factory=Counter)
+
+    def add_text(self, text: NormalizedText) -> None:
+        """Counts the characters outside the alphabet, and the noise tags."""
+        self.outside.update(text.outside)
+        self.noise_tags.update(text.noise_tags)
 
 
 def print_report(result: PrepareResult, console: Console, normalizer: TextNormalizer) -> None:
-    """Prints hours, speakers, lengths, characters outside the alphabet and refusals."""
+    """Prints hours, speakers, lengths, characters outside the alphabet, noise tags and refusals."""
     from rich.markup import escape
     from rich.table import Table
 
@@ -77,6 +83,12 @@ def print_report(result: PrepareResult, console: Console, normalizer: TextNormal
         table = Table("character", "name", "times", title="outside the alphabet", title_justify="left")
         for character, count in result.outside.most_common(20):
             table.add_row(escape(repr(character)), unicodedata.name(character, "?").lower(), str(count))
+        console.print(table)
+    if result.noise_tags:
+        done = {"drop": "left out", "strip": "removed from the text", "keep": "kept as text"}[normalizer.noise_tags]
+        table = Table("tag", "times", title=f"noise tags and cut-off words, {done}", title_justify="left")
+        for tag, count in result.noise_tags.most_common(20):
+            table.add_row(escape(tag), str(count))
         console.print(table)
     if result.refusals:
         table = Table("reason", "utterances", "for example", title="refused", title_justify="left")

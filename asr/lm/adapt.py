@@ -31,7 +31,7 @@ class Sentences:
     words: list[list[str]] = field(default_factory=list)
     """The words of each sentence."""
     refused: list[str] = field(default_factory=list)
-    """Lines that were refused, each with the characters whose spoken form is not certain."""
+    """Lines that were refused, each with its noise tags and the characters whose spoken form is not certain."""
 
 
 @dataclass(frozen=True)
@@ -45,21 +45,22 @@ class Adapted:
     """Weight of the sentences in the mixture."""
 
 
-def spelled(lines: Iterable[str], words: Sequence[str]) -> Sentences:
+def spelled(lines: Iterable[str], words: Sequence[str], noise_tags: str = "drop") -> Sentences:
     """Converts lines to the case and letters of the language model with these words. Punctuation becomes a space.
 
-    Lines with digits, or with letters that no word of the model has, are refused.
+    Lines with digits, or with letters that no word of the model has, are refused. noise_tags: see `TextNormalizer`.
     """
     known = [word for word in words if word not in SPECIAL_WORDS]
     case = "upper" if sum(word == word.upper() for word in known) > len(known) / 2 else "lower"
     letters = set("".join(known)) | set("".join(known).upper() if case == "upper" else "".join(known).lower())
     letters = {letter for letter in letters if (letter.upper() if case == "upper" else letter.lower()) == letter}
-    normalizer = TextNormalizer(case, alphabet_of(letters))
+    normalizer = TextNormalizer(case, alphabet_of(letters), noise_tags=noise_tags)
     found = Sentences()
     for line in lines:
         text = normalizer(line)
-        if text.refused:
-            found.refused.append(f"{line.strip()!r} ({' '.join(text.refused)})")
+        if text.refused or text.has_noise:
+            why = (*text.noise_tags, *text.refused) if text.has_noise else text.refused
+            found.refused.append(f"{line.strip()!r} ({' '.join(why)})")
         elif text.text:
             found.words.append(text.text.split())
     return found
@@ -89,16 +90,20 @@ def best_weight(sentences: Sequence[Sequence[str]], base: NgramLm, order: int) -
 
 
 def adapt(
-    lines: Iterable[str], base: bytes, weight: float | None = None, lexicon: Lexicon | None = None
+    lines: Iterable[str],
+    base: bytes,
+    weight: float | None = None,
+    lexicon: Lexicon | None = None,
+    noise_tags: str = "drop",
 ) -> tuple[Adapted, Sentences]:
     """The packed language model `base`, mixed with the sentences, whose weight is in (0, 1).
 
     weight: by default, that of `best_weight`. lexicon: the user's pronunciations; the G2P model in `base` pronounces
-    other new words. Raises LmError if no sentence can be used.
+    other new words. noise_tags: see `TextNormalizer`. Raises LmError if no sentence can be used.
     """
     words, levels = unpack(base)
     lm = NgramLm(np.frombuffer(base, np.uint8))
-    sentences = spelled(lines, words)
+    sentences = spelled(lines, words, noise_tags)
     if not sentences.words:
         raise LmError("the text has no sentence that can be used" + refusal(sentences))
     if weight is None:
@@ -141,4 +146,7 @@ def refusal(sentences: Sentences) -> str:
     count = len(sentences.refused)
     some = "; ".join(sentences.refused[:MAX_NAMED]) + ("; ..." if count > MAX_NAMED else "")
     lines = "1 line was" if count == 1 else f"{count} lines were"
-    return f": {lines} left out because of digits or symbols; write these in words, as they are spoken: {some}"
+    return (
+        f": {lines} left out because of digits, symbols or noise tags; write these in words, as they are spoken, or "
+        f"remove tags with --noise-tags strip: {some}"
+    )

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from asr._core import NgramLm
-from asr.command import add_option, counted, split_weight
+from asr.command import add_noise_tags, add_option, counted, split_weight
 from asr.files import replacing, require_folder
 from asr.lexicon.g2p import load_g2p
 from asr.lexicon.lexicon import Pronunciation, load_lexicon
@@ -59,6 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     train = commands.add_parser("train", help="train on text, one sentence per line, in the recognizer's spelling")
     train.add_argument("text", nargs="+", type=Path, metavar="TEXT", help="UTF-8, plain")
     add_option(train, "--order", 3, "N", f"order of the n-grams, 2 to {MAX_ORDER}")
+    add_noise_tags(train)
     vocabulary = train.add_mutually_exclusive_group()
     add_option(vocabulary, "--num-words", 100_000, "N", "size of the vocabulary")
     vocabulary.add_argument(
@@ -70,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     adapting = commands.add_parser("adapt", help="adapt a language model to your own sentences: the usual case")
     adapting.add_argument("text", nargs="+", type=Path, metavar="TEXT", help="UTF-8, one sentence per line")
     adapting.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="e.g. mine.lm")
+    add_noise_tags(adapting)
     add_option(adapting, "--base", "bundled", "MODEL", "the language model to adapt")
     adapting.add_argument(
         "--weight",
@@ -153,7 +155,7 @@ def _adapt(args: argparse.Namespace) -> int:
     base = read_packed(args.base)
     name = "the bundled language model" if args.base == "bundled" else args.base
     print(f"adapting {name} to {', '.join(map(str, args.text))}; this can take a minute ...", flush=True)
-    adapted, sentences = adapt(lines, base, args.weight, lexicon)
+    adapted, sentences = adapt(lines, base, args.weight, lexicon, args.noise_tags)
     if sentences.refused:
         print(refusal(sentences).removeprefix(": "), file=sys.stderr)
     _write(adapted.packed, args.output)
@@ -229,8 +231,16 @@ def _train(args: argparse.Namespace) -> tuple[list[str], list[Ngrams]]:
     else:
         if pipes := [str(path) for path in args.text if path.is_fifo()]:
             raise LmError(f"the text is read twice: {' and '.join(pipes)} must be a file, or give --vocabulary")
-        words = ngram.vocabulary(args.text, args.num_words)
-    ids = ngram.encode(ngram.sentences(args.text), words)
+        words = ngram.vocabulary(args.text, args.num_words, args.noise_tags)
+    tagged: list[str] = []  # the tags of each line that has some
+    ids = ngram.encode(ngram.sentences(args.text, args.noise_tags, lambda tags: tagged.append(" ".join(tags))), words)
+    if tagged:
+        done = "left out (--noise-tags strip keeps their words)" if args.noise_tags == "drop" else "used without them"
+        print(
+            f"{counted(len(tagged), 'line')} with noise tags or cut-off words {done}: "
+            f"{first_few(list(dict.fromkeys(tagged)))}",
+            file=sys.stderr,
+        )
     if len(words) == len(SPECIAL_WORDS):
         raise LmError(f"there is no word in {args.vocabulary or ', '.join(map(str, args.text))}")
     if unspoken := [word for word in words[len(SPECIAL_WORDS) :] if not _is_spoken(word)]:

@@ -10,13 +10,14 @@ first n-1 words are row `context[i]` of order n-1, the last word is `word[i]`, a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from asr.lm.packed import LOWEST_LOG10, SPECIAL_WORDS, LmError, Ngrams
+from asr.text import noise_tags, without_noise_tags
 
 BOS, EOS, UNK = 0, 1, 2
 FEWEST_DISCOUNTS = (0.5, 1.0, 1.5)  # fallback if a text is too short to estimate them
@@ -52,14 +53,23 @@ def lines(path: Path) -> Iterator[str]:
         raise LmError(f"{path} is not UTF-8 text: {error}") from error
 
 
-def sentences(paths: list[Path]) -> Iterator[list[str]]:
+def sentences(
+    paths: Iterable[Path], noise: str = "keep", on_tags: Callable[[Sequence[str]], object] | None = None
+) -> Iterator[list[str]]:
+    """The words of each line. noise: one of NOISE_TAG_POLICIES. on_tags: called with the noise tags of a line that is
+    left out or changed because of them. SPECIAL_WORDS are no noise tags."""
     for path in paths:
-        yield from (line.split() for line in lines(path))
+        for line in lines(path):
+            tags = noise_tags(line, SPECIAL_WORDS) if noise != "keep" else []
+            if tags and on_tags is not None:
+                on_tags(tags)
+            if not tags or noise == "strip":
+                yield (without_noise_tags(line, SPECIAL_WORDS) if tags else line).split()
 
 
-def vocabulary(paths: list[Path], num_words: int) -> list[str]:
+def vocabulary(paths: Iterable[Path], num_words: int, noise: str = "keep") -> list[str]:
     """<s>, </s>, <unk> and the num_words most frequent words, most frequent first (ties in alphabetical order)."""
-    counts = Counter(word for sentence in sentences(paths) for word in sentence)
+    counts = Counter(word for sentence in sentences(paths, noise) for word in sentence)
     for special in SPECIAL_WORDS:  # such a word in the text counts as unknown
         counts.pop(special, None)
     return [*SPECIAL_WORDS, *sorted(counts, key=lambda word: (-counts[word], word))[:num_words]]

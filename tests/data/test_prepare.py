@@ -20,7 +20,7 @@ from support.synth import SAMPLE_RATE, hum, speech, write_audio
 
 from asr.data import prepare as prepare_module
 from asr.data.cuts import Float16Writer, load_cuts
-from asr.data.manifests import Utterance
+from asr.data.manifests import HAS_NOISE, Utterance
 from asr.data.prepare import add_arguments, prepare, run
 from asr.data.report import PrepareResult, Summary, print_report
 from asr.data.utterance import PrepareOptions
@@ -378,6 +378,30 @@ def test_report_shows_lengths_characters_and_reasons(tmp_path):
         assert f"one: 1 utterance, {length}, 0 speakers, 2 words; 1 without speaker\n" in capture.get()
     with pytest.raises(ValueError, match=f'refused.tsv; {hint}Ö"'):
         prepare([Utterance("z", tmp_path, "SCHÖN")], tmp_path, "none")
+
+
+@pytest.mark.parametrize(
+    ("policy", "texts", "title"),
+    [
+        ("drop", ["WORD"], "left out"),
+        ("strip", ["WORD", "WORD WORD"], "removed from the text"),
+        ("keep", ["WORD", "WORD NOISE W WORD", "LAUGHTER"], "kept as text"),
+    ],
+)
+def test_noise_tags_are_named(tmp_path, capsys, policy, texts, title):
+    table = tmp_path / "table.tsv"
+    rows = ["path\ttext"]
+    for number, text in enumerate(("word", "word [noise] w- word", "(laughter)")):
+        write_audio(tmp_path / f"{number}.wav", np.random.default_rng(number).normal(0, 0.1, 32000).astype(np.float32))
+        rows.append(f"{number}.wav\t{text}")
+    table.write_text("\n".join(rows) + "\n")
+    options = [] if policy == "drop" else ["--noise-tags", policy]
+    assert asr_prepare("manifest", table, "--out", tmp_path / "data", "--jobs", 1, *options) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert f"noise tags and cut-off words, {title}" in out and "[NOISE]" in out and "W-" in out and "(LAUGHTER)" in out
+    refused = (tmp_path / "data" / "table.refused.tsv").read_text()
+    assert (f"{HAS_NOISE}\t[NOISE] W- in: word [noise] w- word" in refused) == (policy == "drop")
+    assert [cut.supervisions[0].text for cut in load_cuts(tmp_path / "data" / "table.jsonl.gz")] == texts
 
 
 def test_manifest_is_a_plain_lhotse_file(tmp_path):

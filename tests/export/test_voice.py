@@ -17,6 +17,7 @@ from support.tones import say, sentence
 
 from asr.cli import main
 from asr.config import Config, TokenizerConfig
+from asr.data.manifests import HAS_NOISE
 from asr.export import adapt
 from asr.lm import packed
 from asr.recipe import load_config
@@ -170,12 +171,14 @@ def test_texts_get_the_letters_of_the_model(
     """And what cannot be used is named."""
     given = {}
     with (recordings / "manifest.tsv").open("a") as table:
-        table.write("gone.flac\tABC\tme\nlost.flac\tABC\tme\n")
+        table.write("gone.flac\tABC\tme\nlost.flac\tABC\tme\ncut.flac\tAB C- [noise]\tme\n")
     monkeypatch.setattr(adapt, "normalizer_of", lambda tokenizer: given.update(tokenizer=tokenizer) or TextNormalizer())
     monkeypatch.setattr(adapt, "learn", lambda *_: False)
     assert main(["adapt", str(recordings), "-o", "mine.onnx", "--init", start]) == 130
     assert given["tokenizer"] == load_pretrained(start).tokenizer
-    assert "left out, missing file: gone (); lost ()\n" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "left out, missing file: gone (); lost ()\n" in out
+    assert f"left out, {HAS_NOISE}: cut (C- [NOISE] in: AB C- [noise])\n" in out
 
 
 def test_interrupted_adaptation_writes_nothing(

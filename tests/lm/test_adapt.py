@@ -40,7 +40,7 @@ def test_sentences_are_mixed_in_and_new_words_pronounced(
     assert "2 sentences with 1 new word, weight 0.1\n" in printed and "  BAC  b a c" in printed
     assert printed.endswith(f"use it with: asr-stream --lm {out}\n")
     assert (
-        error.startswith("1 line was left out because of digits or symbols; write these in words")
+        error.startswith("1 line was left out because of digits, symbols or noise tags; write these in words")
         and "'A’s 2 cabs' (2)" in error
     )
     before, after = load_lm(base), load_lm(out)
@@ -110,8 +110,11 @@ def test_weight_is_the_same_after_each_history(base: Path, tmp_path: Path) -> No
         (
             "4 20\n",
             [],
-            "used: 1 line was left out because of digits or symbols; write these in words, as they are spoken: '4 20'",
+            "used: 1 line was left out because of digits, symbols or noise tags; write these in words, as they are "
+            "spoken, or remove tags with --noise-tags strip: '4 20'",
         ),
+        ("a [noise] b-\n", [], "--noise-tags strip: 'a [noise] b-' ([NOISE] B-)"),
+        ("[noise]\n", ["--noise-tags", "strip"], "the text has no sentence that can be used\n"),
         ("a\n", ["--weight", "1"], "--weight 1.0 must be between 0 and 1"),
         ("a\n", ["--base", "none.lm"], "none.lm cannot be read"),
     ],

@@ -250,6 +250,26 @@ def test_marks_in_the_text_are_unknown_words(tmp_path: Path) -> None:
     assert after_a > -0.7 and after_b > -0.7
 
 
+@pytest.mark.parametrize(
+    ("policy", "words", "message"),
+    [
+        ("drop", {"HELLO"}, "1 line with noise tags or cut-off words left out (--noise-tags strip keeps their words)"),
+        ("strip", {"HELLO", "WORLD"}, "1 line with noise tags or cut-off words used without them"),
+        ("keep", {"HELLO", "WORLD", "[NOISE]", "W-"}, ""),
+    ],
+)
+def test_noise_tags_are_no_words(
+    policy: str, words: set[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, model = tmp_path / "text.txt", tmp_path / "words.lm"
+    text.write_text("HELLO <unk>\n[NOISE] W- WORLD\n")
+    assert main(["lm", "train", str(text), "-o", str(model), "--noise-tags", policy]) == 0
+    lm = load_lm(str(model))
+    assert {word for word in ("HELLO", "WORLD", "[NOISE]", "W-") if word in lm} == words
+    err = capsys.readouterr().err
+    assert f"{message}: [NOISE] W-\n" in err if message else "cut-off" not in err
+
+
 def test_the_share_of_unknown_words_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "text.txt").write_text("A B\n" * 50)
     (tmp_path / "test.txt").write_text("A B C\nB D A A\n")

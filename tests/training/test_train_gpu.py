@@ -14,6 +14,7 @@ from support.synth import SAMPLE_RATE, hum, write_audio
 
 from asr.cli import main
 from asr.config import AugmentConfig, Config, ModelConfig, OptimConfig, TokenizerConfig
+from asr.data.manifests import HAS_NOISE
 from asr.data.spectral import warp_frequencies
 from asr.data.transforms import Telephone, power
 from asr.features import LOG_FLOOR, fbank
@@ -214,14 +215,16 @@ def test_unusable_recordings_are_left_out(data: Path, tmp_path: Path) -> None:
     short = write_audio(tmp_path / "short.wav", hum(0.2))
     long = write_audio(tmp_path / "long.wav", hum(21.0))
     rows = [(silent, "A"), (short, "A"), (long, "A"), (data / "0.wav", "A" * 40), (data / "1.wav", "É"), (short, "A")]
-    rows.append((data / "2.wav", "k, a"))
+    rows += [(data / "2.wav", "k, a"), (data / "3.wav", "k [a] a")]
     (tmp_path / "table.tsv").write_text("path\ttext\n" + "".join(f"{path}\t{text}\n" for path, text in rows))
     speech = read_speech([(str(tmp_path / "table.tsv"), 0.5)], LETTERS, num_jobs=1)
     assert [refusal.reason for refusal in speech.refusals] == [
-        *("outside the alphabet", "duplicate id", "digital silence", "too short", "too long"),
+        *("outside the alphabet", "duplicate id", HAS_NOISE, "digital silence", "too short", "too long"),
         "more letters than frames",
     ]
     assert (speech.texts, speech.shares.tolist(), speech.tables) == (["K A"], [0.5], ["table.tsv"])
+    stripped = read_speech([(str(tmp_path / "table.tsv"), 0.5)], LETTERS, num_jobs=1, noise_tags="strip")
+    assert stripped.texts == ["K A", "K A"] and HAS_NOISE not in {refusal.reason for refusal in stripped.refusals}
     (samples,) = speech.waveforms()
     assert np.abs(samples - hum(1.4, seed=2)).max() < 2e-4, "rounded to 16 bits twice"
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
-from asr.command import add_option, split_weight
+from asr.command import add_noise_tags, add_option, split_weight
 from asr.cores import num_cores
 from asr.data.audio import find_sounds
 from asr.files import require_folder
@@ -56,6 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_option(parser, "--init", "bundled", "WEIGHTS", "weights to start from, as for train.init")
     parser.add_argument("--valid", nargs="+", default=[], metavar="TABLE", help="recordings and texts to validate on")
+    add_noise_tags(parser)
     parser.add_argument("--noise", type=Path, metavar="DIR", help="recordings without speech (default: synthesized)")
     parser.add_argument("--rooms", type=Path, metavar="DIR", help="room impulse responses (default: simulated)")
     parser.add_argument("--num-rooms", type=int, metavar="N", help=f"number of simulated rooms ({NUM_ROOMS})")
@@ -109,8 +111,9 @@ def run(args: argparse.Namespace) -> int:
             raise ValueError(f"--lexicon {args.lexicon}: the weights of {args.init} have no phones; leave it out")
         load_lexicon(args.lexicon)  # the same
     with console.status("reading recordings"):
-        speech = read_speech(tables, start.tokenizer, args.jobs)
-        valid = read_speech([(name, 1.0) for name in args.valid], start.tokenizer, args.jobs) if args.valid else None
+        read = partial(read_speech, tokenizer=start.tokenizer, num_jobs=args.jobs, noise_tags=args.noise_tags)
+        speech = read(tables)
+        valid = read([(name, 1.0) for name in args.valid]) if args.valid else None
         noise = read_noise(args.noise, args.jobs, args.seed)
     with console.status("rooms"):
         rooms = read_rooms(args.rooms, args.num_rooms or NUM_ROOMS, args.jobs, args.seed)

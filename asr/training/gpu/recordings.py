@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from asr.data.audio import TooLongError, find_sounds, read_audio
-from asr.data.manifests import Utterance, read_table
-from asr.data.prepare import in_processes, normalized
+from asr.data.manifests import Utterance, normalized, read_table
+from asr.data.prepare import in_processes
 from asr.data.transforms import arrival, colored_noise, power, read_sound, simulated_room
 from asr.data.utterance import num_ctc_frames
 from asr.features import SAMPLE_RATE, SUBSAMPLING, num_frames
@@ -70,12 +69,15 @@ class Noise:
         return np.cumsum(self.lengths) - self.lengths
 
 
-def read_speech(tables: Iterable[tuple[str, float]], tokenizer: Tokenizer, num_jobs: int) -> Speech:
+def read_speech(
+    tables: Iterable[tuple[str, float]], tokenizer: Tokenizer, num_jobs: int, noise_tags: str = "drop"
+) -> Speech:
     """The utterances of tables of `asr prepare manifest`, each with its share of utterances in an epoch.
 
+    noise_tags: see `TextNormalizer`.
     Raises ValueError if a table or all of its recordings cannot be used.
     """
-    normalizer = normalizer_of(tokenizer)
+    normalizer = replace(normalizer_of(tokenizer), noise_tags=noise_tags)
     waves: list[np.ndarray] = []
     texts: list[str] = []
     shares: list[float] = []
@@ -84,7 +86,7 @@ def read_speech(tables: Iterable[tuple[str, float]], tokenizer: Tokenizer, num_j
     for table, share in tables:
         names.append(Path(table).name)
         num_texts, num_refusals = len(texts), len(refusals)
-        rows = list(normalized(read_table(table), normalizer, Counter()))
+        rows = list(normalized(read_table(table), normalizer))
         refusals += [row for row in rows if isinstance(row, Refusal)]
         utterances = [row for row in rows if isinstance(row, Utterance)]
         for utterance, wave in zip(utterances, in_processes(_decode, utterances, num_jobs), strict=True):
