@@ -10,10 +10,12 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from asr.files import replacing
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -178,6 +180,24 @@ def _check_columns(table: Path, columns: list[str], needed: Mapping[str, tuple[s
                 f"{table} has no column for the {what}: expected one of {', '.join(names)}; "
                 f"it has {', '.join(columns) or 'none'} (tabs separate the columns of a .tsv)"
             )
+
+
+def tsv_line(fields: Mapping[str, str]) -> str:
+    """A line of a TSV table. Raises ValueError for a field that `read_recordings` would not read back as it is."""
+    for name, field in fields.items():
+        if set("\t\n\r\0") & set(field) or not is_unicode(field) or field != field.strip():
+            raise ValueError(
+                f"{name} {field!r} does not fit into a table: it must be Unicode, without tabs, line breaks and NULs, "
+                "and without spaces at its ends"
+            )
+    return "\t".join(fields.values()) + "\n"
+
+
+def write_tsv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Writes a TSV table for people, in which white space in a field becomes one space."""
+    with replacing(path) as part, part.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+        for row in (columns, *rows):
+            file.write("\t".join(" ".join(field.replace("\0", " ").split()) for field in row) + "\n")
 
 
 def find(row: Mapping[str, object], names: tuple[str, ...]) -> object | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import csv
 import importlib.util
 import multiprocessing
 import os
@@ -33,9 +32,9 @@ from asr.data.manifests import Utterance, find_librispeech_parts, normalized, re
 from asr.data.report import PrepareResult, Summary, print_report
 from asr.data.utterance import Prepared, PrepareOptions, prepare_utterance
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE
-from asr.files import naming, replacing
+from asr.files import naming
 from asr.options import flag
-from asr.tables import Refusal
+from asr.tables import Refusal, write_tsv
 from asr.text import CASES, OUTSIDE_POLICIES, TextNormalizer
 
 if TYPE_CHECKING:
@@ -113,7 +112,9 @@ def prepare(
                     result.summary.add(cut.duration, cut.supervisions[0].text, cut.supervisions[0].speaker)
                 if on_progress is not None:
                     on_progress()
-        _write_refusals(folder / f"{name}.refused.tsv", result.refusals)
+        columns = ("id", "audio", "reason", "detail")
+        rows = ((r.id, r.audio, r.reason, r.detail) for r in result.refusals)
+        write_tsv(folder / f"{name}.refused.tsv", columns, rows)
         if result.summary.num_utterances == 0:
             reasons = Counter(r.reason for r in result.refusals).most_common(3)
             why = ", ".join(f"{count} x {reason}" for reason, count in reasons) or "there is none"
@@ -187,13 +188,6 @@ def in_processes(function: Callable[[S], T], items: Iterable[S], num_jobs: int) 
 
 def _each(function: Callable[[S], T], batch: Sequence[S]) -> list[T]:
     return [function(item) for item in batch]
-
-
-def _write_refusals(path: Path, refusals: Iterable[Refusal]) -> None:
-    with replacing(path) as part, part.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
-        writer.writerow(("id", "audio", "reason", "detail"))
-        writer.writerows((r.id, r.audio, r.reason, r.detail) for r in refusals)
 
 
 _CASES = {

@@ -26,7 +26,7 @@ from asr.lm.packed import load_lm
 from asr.options import flag
 from asr.runtime.joint_search import JOINT_CTC_WEIGHT, joint_search
 from asr.runtime.search import BEAM_SIZE, DECODER_SEARCHES, SEARCHES, LmWeights, decode_words, words
-from asr.tables import Refusal
+from asr.tables import Refusal, write_tsv
 
 if TYPE_CHECKING:
     from asr.evaluation.engine import Encoded, Engine
@@ -221,14 +221,8 @@ def table(results: Sequence[Result]) -> Table:
 
 def write_hypotheses(results: Sequence[Result], path: Path) -> None:
     """A TSV of references and hypotheses."""
-    lines = ["data\tchunk_ms\tsearch\tid\treference\thypothesis"]
-    lines += [
-        "\t".join((r.data, r.chunk, r.search, *(" ".join(part.split()) for part in row)))
-        for r in results
-        for row in r.hypotheses
-    ]
-    with replacing(path) as part:
-        part.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    columns = ("data", "chunk_ms", "search", "id", "reference", "hypothesis")
+    write_tsv(path, columns, ((r.data, r.chunk, r.search, *row) for r in results for row in r.hypotheses))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -23,7 +23,7 @@ import asr
 from asr.files import replacing
 from asr.streaming.audio.microphone import Microphone, MicrophoneError, device_of
 from asr.streaming.resampler import SAMPLE_RATE, Resampler
-from asr.tables import RECORDED
+from asr.tables import RECORDED, tsv_line
 
 PROMPTS = Path(asr.__file__).parent / "samples" / "prompts.txt"
 """Bundled sentences, about five minutes of reading."""
@@ -42,7 +42,9 @@ class Recorder:
     """The recordings of one folder and their manifest. Numbering continues after the last session's."""
 
     def __init__(self, folder: Path, speaker: str) -> None:
-        """Opens or creates `folder`. Raises ValueError if its manifest is not from this command."""
+        """Opens or creates `folder`. Raises ValueError if its manifest is not from this command, and for a speaker that
+        does not fit into it."""
+        tsv_line({"speaker": speaker})
         self.folder = folder
         self.speaker = speaker
         folder.mkdir(parents=True, exist_ok=True)
@@ -59,6 +61,8 @@ class Recorder:
         """Writes `samples`, (num_samples,) float32 at 16 kHz, and its line in the manifest."""
         import soundfile
 
+        row = dict(zip(COLUMNS, ("", text, self.speaker), strict=True))
+        tsv_line(row)  # raises ValueError before there is a recording without its line
         number = len(self.texts) + 1
         while (path := self.folder / f"{number:04d}.flac").exists():  # a session ended before the manifest was written
             number += 1
@@ -66,8 +70,8 @@ class Recorder:
             soundfile.write(part, np.clip(samples, -1, 1), SAMPLE_RATE, "PCM_16", format="FLAC")
         new = not self.manifest.exists()
         with self.manifest.open("a", encoding="utf-8", newline="") as file:
-            lines = [COLUMNS] if new else []
-            file.write("".join("\t".join(line) + "\n" for line in [*lines, (path.name, text, self.speaker)]))
+            line = tsv_line({**row, "path": path.name})
+            file.write(tsv_line({name: name for name in COLUMNS}) + line if new else line)
             file.flush()
             os.fsync(file.fileno())
         self.texts.append(text)
@@ -117,12 +121,14 @@ def fault(samples: np.ndarray) -> str:
 def read_prompts(path: Path) -> list[str]:
     """One prompt per line; empty lines and lines that begin with # are skipped. Raises ValueError if there are none."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"prompts {path} cannot be read: {error}") from error
     prompts = [" ".join(line.split()) for line in lines if line.strip() and not line.startswith("#")]
     if not prompts:
         raise ValueError(f"{path} has no prompts: write one per line")
+    for prompt in prompts:
+        tsv_line({"prompt": prompt})  # refused here, not after it was recorded
     return prompts
 
 

@@ -208,6 +208,14 @@ def test_unusable_input_is_an_error_without_data_set(tmp_path):
     ]
 
 
+def test_refused_rows_have_four_columns(tmp_path):
+    item = Utterance("a\tb\nc", tmp_path / 'a"\udcff.wav', '"?\t7')
+    with pytest.raises(ValueError, match="no usable utterance"):
+        prepare([item], tmp_path / "data", "set")
+    (row,) = (tmp_path / "data" / "set.refused.tsv").read_text().splitlines()[1:]
+    assert row.split("\t") == ["a b c", f'{tmp_path}/a"\\udcff.wav', "outside the alphabet", '7 in: "? 7']
+
+
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", ".hidden"])
 def test_names_that_are_no_file_names_are_refused(tmp_path, name):
     with pytest.raises(ValueError, match="expected a plain file name"):

@@ -51,6 +51,23 @@ def test_a_strange_manifest_is_refused(tmp_path: Path) -> None:
         Recorder(tmp_path, "me")
 
 
+@pytest.mark.parametrize("speaker", ["a\tb", "a\nb", "a\rb", "a\0b", " a", "a\udcff", "a\ufffd"])
+def test_speakers_that_spoil_the_manifest_are_refused(speaker: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"speaker '.*' does not fit into a table: .* without tabs"):
+        Recorder(tmp_path / "new", speaker)
+    assert not (tmp_path / "new").exists()
+
+
+def test_prompts_that_spoil_the_manifest_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "prompts.txt").write_text("GOOD\nBA\0D\n")
+    with pytest.raises(ValueError, match=r"prompt 'BA\\x00D' does not fit into a table"):
+        read_prompts(tmp_path / "prompts.txt")
+    recorder = Recorder(tmp_path, "me")
+    with pytest.raises(ValueError, match=r"text 'A\\tB' does not fit"):
+        recorder.keep(TONE, "A\tB")
+    assert [path.name for path in tmp_path.iterdir()] == ["prompts.txt"]
+
+
 @pytest.mark.parametrize(
     ("samples", "message"),
     [
