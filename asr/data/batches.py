@@ -29,7 +29,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Sampler
 
 from asr.command import ending_signals, split_weight
-from asr.config import AugmentConfig, DataConfig
+from asr.config import AugmentConfig, Config, DataConfig
 from asr.data.augment import Augmenter, Example
 from asr.data.cuts import is_without_speech, read_all, usable_cuts
 from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS
@@ -94,6 +94,21 @@ class Position:
 
     epoch: int = 0
     batch: int = 0
+
+
+def batches_per_step(config: Config, world_size: int) -> int:
+    """Number of batches of a step over all processes. Raises ValueError if they cannot be split among them."""
+    number = config.train.batches_per_step or world_size
+    if number % world_size:
+        more = -(-number // world_size) * world_size
+        batch_s = max(config.data.max_batch_s * number / more, config.data.max_utterance_s)
+        fewer = ", ".join(str(count) for count in range(1, number + 1) if number % count == 0)
+        raise ValueError(
+            f"train.batches_per_step = {number} batches cannot be split evenly among {world_size} processes: take "
+            f"train.batches_per_step={more} data.max_batch_s={batch_s:g}, for the same audio in a step, or one of "
+            f"these numbers of processes: {fewer}"
+        )
+    return number
 
 
 def load_training_cuts(config: DataConfig) -> tuple[list[tuple[CutSet, float]], list[Refusal]]:

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from asr.command import on_ending_signals
 from asr.config import Config
-from asr.data.batches import Batch, BatchSampler, Position, SpeechDataset, batches, load_training_cuts
+from asr.data.batches import Batch, BatchSampler, Position, SpeechDataset, batches, batches_per_step, load_training_cuts
 from asr.data.cuts import evenly_spread, read_all, usable_cuts
 from asr.evaluation.wer import WordErrors
 from asr.lexicon.phones import PhoneTokenizer
@@ -63,15 +63,10 @@ class Trainer:
         self.console = console
         self.world_size = int(os.environ.get("WORLD_SIZE", "1"))
         self.rank = int(os.environ.get("RANK", "0"))
+        self.batches_per_step = batches_per_step(config, self.world_size)
         self.device = _device(config.train.device)
         if self.world_size > 1 and not dist.is_initialized():
             dist.init_process_group("cpu:gloo,cuda:nccl" if self.device.type == "cuda" else "gloo")
-        self.batches_per_step = config.train.batches_per_step or self.world_size
-        if self.batches_per_step % self.world_size:
-            raise ValueError(
-                f"train.batches_per_step = {self.batches_per_step} cannot be distributed evenly over "
-                f"{self.world_size} processes: it must be a multiple of {self.world_size}"
-            )
         self.folder = Path(config.train.output)
         self.folder.mkdir(parents=True, exist_ok=True)
         previous = self._find_previous(resume)

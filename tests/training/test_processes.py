@@ -16,8 +16,10 @@ from support.curves import curve
 from support.trainer import new_trainer
 
 from asr.cli import main
+from asr.data.batches import batches_per_step
 from asr.evaluation.wer import WordErrors
 from asr.model.model import AsrModel
+from asr.recipe import load_config
 from asr.training.checkpoint import Checkpoint, checkpoint_path, checkpoints
 from asr.training.validate import VALIDATION_CHUNKS
 
@@ -91,9 +93,16 @@ def test_processes_must_share_a_steps_batches_evenly(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setattr("torch.distributed.is_initialized", lambda: True)
-    with pytest.raises(ValueError, match=r"train\.batches_per_step = 3 .* multiple of 2"):
-        new_trainer([*arguments, "train.batches_per_step=3"])
+    monkeypatch.setattr("torch.distributed.init_process_group", lambda *_: pytest.fail("waits for the others"))
+    way = r"take train\.batches_per_step=4 data\.max_batch_s=30, for .*, or one of these numbers of processes: 1, 3$"
+    with pytest.raises(ValueError, match=rf"train\.batches_per_step = 3 batches .* among 2 processes: {way}"):
+        new_trainer([*arguments, "train.batches_per_step=3", "data.max_batch_s=40"])
+
+
+@pytest.mark.parametrize(("per_step", "processes", "expected"), [(0, 8, 8), (4, 1, 4), (8, 4, 8), (4, 4, 4)])
+def test_batches_of_a_step_are_those_chosen(per_step: int, processes: int, expected: int) -> None:
+    config = load_config("tiny", [f"train.batches_per_step={per_step}"])
+    assert batches_per_step(config, processes) == expected
 
 
 def test_validation_adds_up_the_errors_of_all_processes(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,6 +31,7 @@ from asr.training.gpu.waves import Waves, telephone
 from asr.training.inputs import normalizer_of
 from asr.training.pretrained import Pretrained
 from asr.training.short import TrainBar
+from asr.training.step import Learner
 
 CPU = torch.device("cpu")
 TEXTS = ("A", "AB", "BACK", "AB A", "BACK AB", "B")
@@ -144,6 +147,29 @@ def test_interruption_before_training_keeps_former_weights(
     monkeypatch.setattr(Batches, "tokens", interrupt)
     assert main([*command, "--minutes=60"]) == 130
     assert (tmp_path / "new.safetensors").read_bytes() == b"former"
+
+
+def test_minutes_are_those_of_training_alone(
+    command: list[str], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a clock on which a step takes a second and a validation an hour."""
+    now, step, speeds = [0.0], Learner.__call__, []
+
+    def validate(*_: object) -> dict[str, object]:
+        now[0] += 3600.0
+        return {}
+
+    def timed_step(*arguments: Any) -> object:
+        now[0] += 1.0
+        return step(*arguments)
+
+    monkeypatch.setattr("asr.training.gpu.train.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("asr.training.gpu.train.validate", validate)
+    monkeypatch.setattr(Learner, "__call__", timed_step)
+    monkeypatch.setattr(TrainBar, "step", lambda self, report: speeds.append(report.units_per_s))
+    assert main([*command, "--minutes=0.1", "--valid", str(data / "dev.tsv")]) == 0
+    assert Pretrained.load(tmp_path / "new.safetensors").training["steps"] == 5 + 6
+    assert len(speeds) == 6 and min(speeds) > 0.5
 
 
 @pytest.mark.parametrize(

@@ -210,9 +210,11 @@ def train(
             if share >= 1:
                 break
             if share >= checks / NUM_CHECKS:
-                checks += 1
+                checks, paused = checks + 1, time.monotonic()
                 check()
                 save()
+                paused = time.monotonic() - paused
+                began, reported = began + paused, reported + paused  # the minutes are those of training
             step += 1
             stats, _ = learner([batch_of(plan, targets)], step, rate(config.optim, step, share))
             audio_s, recent_s = audio_s + plan.seconds, recent_s + plan.seconds
