@@ -145,15 +145,21 @@ def read_values(path: str | Path) -> Any:
     try:
         with zipfile.ZipFile(path) as archive:
             damaged = archive.testzip()  # PyTorch writes checksums but does not check them
-        values = torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
         raise CheckpointError(f"cannot read checkpoint {path}: {error.strerror or error}") from error
-    except Exception as error:  # torch.load raises many types for damaged files
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise CheckpointError(f"{path} is not a checkpoint, or it is damaged: {reason}") from error
+    except Exception as error:  # zipfile raises many types for damaged files
+        raise CheckpointError(f"{path} is not a checkpoint, or it is damaged: {error}") from error
     if damaged:
         raise CheckpointError(f"{path} is damaged: {damaged} in it does not have the checksum that was written")
-    return values
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise CheckpointError(f"cannot read checkpoint {path}: {error.strerror or error}") from error
+    except Exception:  # torch.load raises many types, some with the advice to run the code in the file
+        raise CheckpointError(
+            f"{path} is not a checkpoint of asr-stream, or it is damaged: it must hold only tensors and plain "
+            "values, because other objects of Python could run code when they are read"
+        ) from None
 
 
 def kind_of(path: Path) -> str | None:

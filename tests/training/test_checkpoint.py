@@ -16,6 +16,7 @@ import pytest
 import torch
 from support.checkpoints import TOKENS, checkpoint_of_step
 
+from asr.cli import main
 from asr.tokenizer import Tokenizer
 from asr.training.checkpoint import Checkpoint, CheckpointError, average_newest, checkpoint_path, checkpoints
 
@@ -105,6 +106,15 @@ def test_odd_contents_are_named(run: Path, change: Callable[[dict[str, Any]], ob
     torch.save(values, path)
     with pytest.raises(CheckpointError, match=message):
         Checkpoint.load(path)
+
+
+def test_no_message_advises_to_load_unsafely(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "pickled.pt"
+    torch.save({"weights": Path("x")}, path)
+    assert main(["export", str(path), "-o", str(tmp_path / "a.onnx")]) == 1
+    err = capsys.readouterr().err
+    assert "pickled.pt is not a checkpoint of asr-stream, or it is damaged: it must hold only tensors and plain" in err
+    assert "weights_only" not in err and "trust" not in err
 
 
 def test_the_newest_checkpoints_stay(run: Path) -> None:
