@@ -70,8 +70,8 @@ def main() -> None:
         for cut in group:
             samples = cut.load_audio()[0]
             aligned = aligned_words(aligner, samples, cut.supervisions[0].text)
-            spoken += [Word(w.word, w.start_s + start_s, w.end_s + start_s, w.confidence) for w in aligned]
-            spans.append((start_s + aligned[0].start_s, start_s + aligned[-1].end_s))
+            spoken += [Word(w.word, w.start + start_s, w.end + start_s, w.confidence) for w in aligned]
+            spans.append((start_s + aligned[0].start, start_s + aligned[-1].end))
             pieces += [samples, room_tone(samples, args.pause_s)]
             texts.append(cut.supervisions[0].text)
             start_s += len(samples) / 16000 + args.pause_s
@@ -108,7 +108,7 @@ def main() -> None:
                     waits += [near[-1] - end] if near else []
                     cut_in_two += any(begin < final.end < end - NEAR_S for final in ended)
                 for final in ended:
-                    within = any(w.start_s + MARGIN_S < final.end < w.end_s - MARGIN_S for w in spoken)
+                    within = any(w.start + MARGIN_S < final.end < w.end - MARGIN_S for w in spoken)
                     forced_in_word += final.endpoint == "max_utterance" and within
             total = sum(len(spans) for _, _, spans, _ in readings)
             rows.append(

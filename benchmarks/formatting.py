@@ -54,7 +54,7 @@ class Formatting:
         self._plain: list[str] = []
 
     def add(self, event: Event) -> None:
-        words = [(word.word, word.start_s, word.end_s, word.confidence) for word in event.words]
+        words = [(word.word, word.start, word.end, word.confidence) for word in event.words]
         if isinstance(event, Partial):
             stable = event.num_stable
             shown, num_stable = self._format("partial", lambda: self.formatter.partial(words, stable))

@@ -173,9 +173,9 @@ class Comparison:
         if more > 0:
             self.worse.append((more, span.start_s, span.text, *texts))
         for i, j in matched_words([word.word for word in alone], [word.word for word in found]):
-            shift = found[j].start_s - span.start_s - alone[i].start_s
+            shift = found[j].start - span.start_s - alone[i].start
             if abs(shift) < SAME_S:
-                self.shifts.append((found[j].start_s, shift))
+                self.shifts.append((found[j].start, shift))
 
     @property
     def ratio(self) -> float:
@@ -198,7 +198,7 @@ def divide(words: Sequence[Word], spans: Sequence[Span]) -> list[list[Word]]:
     found: list[list[Word]] = [[] for _ in spans]
     spoken = [place for place, span in enumerate(spans) if span.text is not None]
     for word in words:
-        middle = (word.start_s + word.end_s) / 2
+        middle = (word.start + word.end) / 2
 
         def distance(place: int, middle: float = middle) -> float:
             return max(spans[place].start_s - middle, middle - spans[place].end_s, 0.0)

@@ -85,7 +85,7 @@ def compare(scores: Scores, words: Sequence[str], wanted: Sequence[int | None], 
 def answered(punctuation: Punctuation, words: Sequence[Word], with_pauses: bool) -> list[tuple[str, int]]:
     """The words, each with the mark shown after it."""
     texts = [word.word.lower() for word in words]
-    pauses = [0.0, *(max(0.0, b.start_s - a.end_s) for a, b in pairwise(words))]
+    pauses = [0.0, *(max(0.0, b.start - a.end) for a, b in pairwise(words))]
     marks = shown_marks(texts, punctuation.answer(texts, pauses if with_pauses else None).mark_probs)
     return [(word.word, mark) for word, mark in zip(words, marks, strict=True)]
 

@@ -103,10 +103,10 @@ def main() -> None:
             for cut, truth in zip(progress(cuts, name), truths, strict=True):
                 stood = follow(timed_events(recognizer, cut.load_audio()[0], BLOCK), tally)
                 for i, j in matched_words([word.word for word in truth], [item.word for item in stood]):
-                    tally.shown_delays.append(1000 * (stood[j].shown_s - truth[i].end_s))
+                    tally.shown_delays.append(1000 * (stood[j].shown_s - truth[i].end))
                     stable_s = stood[j].stable_s
                     if stable_s is not None:
-                        tally.stable_delays.append(1000 * (stable_s - truth[i].end_s))
+                        tally.stable_delays.append(1000 * (stable_s - truth[i].end))
             revised[second_pass] = tally.stable_not_in_final / max(tally.stable, 1)
         row: dict[str, Any] = {"chunk_ms": chunk_ms, "changed": tally.changed / max(tally.shown, 1)}
         row |= {"stable_changed": tally.stable_changed / max(tally.stable, 1), "stable": tally.stable / num_words}

@@ -65,7 +65,7 @@ class Turn:
     @property
     def commit_s(self) -> float:
         """Time when a client detects the end of speech."""
-        return self.words[-1].end_s + VAD_S
+        return self.words[-1].end + VAD_S
 
 
 def new_turn(cut: Any, aligner: OnnxModel) -> Turn:
@@ -187,7 +187,7 @@ async def at_once(clients: Sequence[Callable[[float], Awaitable[Timed]]], num: i
 
 def time_to_final_ms(turn: Turn, timed: Timed) -> float | None:
     """From the end of speech to the last final; None if there is none after it."""
-    times = [1000 * (when - turn.words[-1].end_s) for when, event in timed if isinstance(event, Final) and event.text]
+    times = [1000 * (when - turn.words[-1].end) for when, event in timed if isinstance(event, Final) and event.text]
     return times[-1] if times and times[-1] > 0 else None
 
 
@@ -202,10 +202,10 @@ def partials_row(turns: Sequence[Turn], all_timed: Sequence[Timed]) -> dict[str,
     first: list[float] = []
     latencies: list[float] = []
     for turn, timed in zip(turns, all_timed, strict=True):
-        first += [1000 * (when - turn.words[0].start_s) for when, event in timed if event.text][:1]
+        first += [1000 * (when - turn.words[0].start) for when, event in timed if event.text][:1]
         stood = follow(timed, tally)
         for i, j in matched_words([word.word for word in turn.words], [item.word for item in stood]):
-            latencies.append(1000 * (stood[j].shown_s - turn.words[i].end_s))
+            latencies.append(1000 * (stood[j].shown_s - turn.words[i].end))
     row = percentiles("first_partial", first, (50, 95, 99)) | percentiles("word", latencies, (50, 90, 99))
     return row | {"unstable": round(tally.changed / max(tally.shown, 1), 3)}
 

@@ -45,7 +45,7 @@ Differences = dict[tuple[str, str], list[float]]
 def aligned_times(aligner: OnnxModel, samples: np.ndarray, text: str) -> tuple[Times, Times]:
     """Forced alignment of `text`: words made as in recognition, and words from first to last token."""
     found = aligned(aligner, samples, text)
-    as_words = [(word.word, word.start_s, word.end_s) for word in words(found, aligner.tokens)]
+    as_words = [(word.word, word.start, word.end) for word in words(found, aligner.tokens)]
     places = word_tokens(found.tokens, aligner.tokens)
     as_tokens = [
         (word, ENCODER_FRAME_S * found.start_frames[place[0]], ENCODER_FRAME_S * found.end_frames[place[-1]])
@@ -68,16 +68,16 @@ def pauses(samples: np.ndarray) -> list[tuple[float, float]]:
 def next_to_pauses(found: list[Word], samples: np.ndarray, into: Differences) -> None:
     """Compares words with the edges of the pauses next to them."""
     for begin, end in pauses(samples):
-        before = [w.end_s - begin for w in found if (w.start_s + w.end_s) / 2 < begin]
-        after = [w.start_s - end for w in found if (w.start_s + w.end_s) / 2 > end]
+        before = [w.end - begin for w in found if (w.start + w.end) / 2 < begin]
+        after = [w.start - end for w in found if (w.start + w.end) / 2 > end]
         into["pauses", "end"] += [1000 * d for d in before[-1:] if abs(d) < MAX_MISS_S]
         into["pauses", "start"] += [1000 * d for d in after[:1] if abs(d) < MAX_MISS_S]
 
 
 def compare(found: list[Word], truth: Times, name: str, into: Differences) -> None:
     for i, j in matched_words([word for word, _, _ in truth], [word.word for word in found]):
-        into[name, "start"].append(1000 * (found[j].start_s - truth[i][1]))
-        into[name, "end"].append(1000 * (found[j].end_s - truth[i][2]))
+        into[name, "start"].append(1000 * (found[j].start - truth[i][1]))
+        into[name, "end"].append(1000 * (found[j].end - truth[i][2]))
 
 
 def festival(texts: Iterable[str], voice: str) -> list[tuple[np.ndarray, Times]]:

@@ -10,7 +10,7 @@ def show(stream: Stream) -> None:
     for event in stream.events():
         if event.type == "final":
             for word in event.words:
-                print(f"{word.start_s:8.2f} {word.end_s:8.2f}  {word.confidence:4.0%}  {word.word}", flush=True)
+                print(f"{word.start:8.2f} {word.end:8.2f}  {word.confidence:4.0%}  {word.word}", flush=True)
 
 
 def main(path: str, model: str | None = None, lm: str = "auto") -> None:

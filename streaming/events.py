@@ -72,7 +72,7 @@ def joined(words: Iterable[str]) -> str:
 
 def timed_word(word: Word) -> dict[str, Any]:
     """Plain values for JSON: times to the millisecond."""
-    return {"word": word.word, "start": round(word.start_s, 3), "end": round(word.end_s, 3)}
+    return {"word": word.word, "start": round(word.start, 3), "end": round(word.end, 3)}
 
 
 def _plain_values(words: tuple[Word, ...]) -> list[dict[str, Any]]:

@@ -72,8 +72,8 @@ class Word(NamedTuple):
     """A recognized word. Times in seconds since the start of the stream."""
 
     word: str
-    start_s: float
-    end_s: float
+    start: float
+    end: float
     confidence: float
     """Probability in (0, 1) that the word is right."""
 

@@ -89,8 +89,8 @@ class Cues:
         return [cue._replace(end_s=self._end_s)]
 
     def _place(self, words: Sequence[Word]) -> Cue:
-        start = max(words[0].start_s, self.held.end_s if self.held else self._end_s)
-        end = start + min(max(words[-1].end_s - start, MIN_CUE_S), MAX_CUE_S)
+        start = max(words[0].start, self.held.end_s if self.held else self._end_s)
+        end = start + min(max(words[-1].end - start, MIN_CUE_S), MAX_CUE_S)
         first, *rest = _lines(words, self._width)
         return Cue(start, end, (self._before + first, *rest))
 
@@ -200,10 +200,10 @@ def _spelled(words: Iterable[Word], width: int) -> list[Word]:
         count = -(-len(whole) // width)
         if not count:
             continue
-        step = (word.end_s - word.start_s) / count
+        step = (word.end - word.start) / count
         for i in range(count):
             text = whole[i * width : (i + 1) * width]
-            pieces.append(Word(text, word.start_s + i * step, word.start_s + (i + 1) * step, word.confidence))
+            pieces.append(Word(text, word.start + i * step, word.start + (i + 1) * step, word.confidence))
     return pieces
 
 
@@ -225,7 +225,7 @@ def _cut(words: Sequence[Word], width: int) -> Iterator[Sequence[Word]]:
         for end in range(i + 1, len(words) + 1):
             if (cost := _cost(words[i:end], width)) is None and end > i + 1:
                 break  # more words do not fit either
-            pause_s = words[end].start_s - words[end - 1].end_s if end < len(words) else PAUSE_S
+            pause_s = words[end].start - words[end - 1].end if end < len(words) else PAUSE_S
             worth = pause_s / PAUSE_S + (_worth(words[end - 1].word) if end < len(words) else 0.0)
             choices.append(((cost or 0.0) + 1 - worth + best[len(words) - end][0], end))
         best.append(min(choices))
@@ -251,7 +251,7 @@ def _cost(words: Sequence[Word], width: int) -> float | None:
     """Cost of a cue: its fullness, so that parts have similar length, plus a penalty for a short duration. None if it
     does not fit."""
     lines = _lines(words, width)
-    span_s = words[-1].end_s - words[0].start_s
+    span_s = words[-1].end - words[0].start
     if not lines or span_s > MAX_CUE_S:
         return None
     fullness = sum(map(len, lines)) / (2 * width)

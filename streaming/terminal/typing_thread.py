@@ -61,14 +61,14 @@ class StableWords:
 
     def _is_gone(self, words: tuple[Word, ...]) -> bool:
         """Whether all typed words of the utterance are taken back."""
-        return bool(self._typed) and (not words or words[0].start_s >= self._typed[-1].end_s)
+        return bool(self._typed) and (not words or words[0].start >= self._typed[-1].end)
 
     def _new(self, words: tuple[Word, ...]) -> str:
         """The words after the typed ones. If the final has changed a typed word, the times decide."""
         typed = self._typed
         new = words[len(typed) :]
         if typed and [word.word for word in words[: len(typed)]] != [word.word for word in typed[: len(words)]]:
-            new = tuple(word for word in words if (word.start_s + word.end_s) / 2 > typed[-1].end_s)
+            new = tuple(word for word in words if (word.start + word.end) / 2 > typed[-1].end)
         before = [typed[-1].word] if typed and new else []
         typed.extend(new)
         return joined([*before, *(word.word for word in new)])[len("".join(before)) :]

@@ -84,7 +84,7 @@ def _bits(value: float, kind: str = "d") -> str:
 
 
 def _words(words: tuple[Word, ...]) -> str:
-    return " ".join(f"{w.word}:{_bits(w.start_s)}:{_bits(w.end_s)}:{_bits(w.confidence, 'f')}" for w in words)
+    return " ".join(f"{w.word}:{_bits(w.start)}:{_bits(w.end)}:{_bits(w.confidence, 'f')}" for w in words)
 
 
 def _line(clip: int, event: Event) -> str:

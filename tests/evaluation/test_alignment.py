@@ -36,7 +36,7 @@ def test_equal_tokens_have_a_blank_between_them() -> None:
 def test_words_are_those_of_recognition() -> None:
     found = words(align_tokens(path(4, 4, 5, 0, 3, 0, 0, 0, 5, 5, 0), [4, 5, 3, 5]), TOKENS)
     assert [word.word for word in found] == ["AB", "B"]
-    assert [(round(w.start_s / 0.04), round(w.end_s / 0.04)) for w in found] == [(0, 2), (6, 9)]
+    assert [(round(w.start / 0.04), round(w.end / 0.04)) for w in found] == [(0, 2), (6, 9)]
 
 
 def test_text_too_long_for_its_utterance_is_refused() -> None:

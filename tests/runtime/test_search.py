@@ -63,14 +63,14 @@ def test_fluent_words_begin_where_the_previous_one_ends(gap: int, end: int, star
         [6, 6], log_prob=0, lm_score=0, start_frames=[0, 4 + gap], end_frames=[4, 6 + gap], confidences=[1, 1]
     )
     first, second = words(hypothesis, TOKENS)
-    assert (first.start_s, first.end_s) == (0, pytest.approx(end * 0.04))
-    assert (second.start_s, second.end_s) == (pytest.approx(start * 0.04), pytest.approx((5 + gap) * 0.04))
+    assert (first.start, first.end) == (0, pytest.approx(end * 0.04))
+    assert (second.start, second.end) == (pytest.approx(start * 0.04), pytest.approx((5 + gap) * 0.04))
 
 
 def test_no_word_is_without_length() -> None:
     spans = {"start_frames": [5, 6, 7], "end_frames": [6, 7, 8], "confidences": [1, 1, 1]}
     found = words(Hypothesis([6, 6, 6], log_prob=0, lm_score=0, **spans), TOKENS)
-    times = [(round(word.start_s / 0.04), round(word.end_s / 0.04)) for word in found]
+    times = [(round(word.start / 0.04), round(word.end / 0.04)) for word in found]
     assert times == [(3, 4), (4, 5), (5, 7)]
 
 
@@ -104,7 +104,7 @@ def test_words_equal_the_text(pieces: list[str]) -> None:
     found = words(spoken([tokens.index(piece) for piece in pieces]), tokens)
     assert " ".join(word.word for word in found) == detokenize(pieces)
     letters = [i for i, piece in enumerate(pieces) if piece != "▁"]
-    assert [round(word.start_s / 0.4) for word in found] == [
+    assert [round(word.start / 0.4) for word in found] == [
         i for i in letters if i == letters[0] or pieces[i].startswith("▁") or pieces[i - 1] == "▁"
     ]
 
@@ -147,8 +147,8 @@ def test_repeated_words_survive(name: str) -> None:
     hypothesis = decode(log_probs, name)
     assert text(hypothesis, TOKENS) == "AA B"
     first, second = words(hypothesis, TOKENS)
-    assert (first.start_s, first.end_s) == (0.0, pytest.approx(0.08))
-    assert (second.start_s, second.end_s) == (pytest.approx(0.08), pytest.approx(0.24))
+    assert (first.start, first.end) == (0.0, pytest.approx(0.08))
+    assert (second.start, second.end) == (pytest.approx(0.08), pytest.approx(0.24))
     assert 0.9 < first.confidence < 1.0
 
 

@@ -216,7 +216,7 @@ def test_word_outside_the_vocabulary_gets_its_letters(
     log_probs = sure(*letters.replace(".", "").split(" "), spelling=LETTERS)
     found = decode_words(log_probs, LETTERS, "rescore", fusion=fusion, phone_log_probs=phone_log_probs)
     assert " ".join(word.word for word in found) == expected
-    times = [time for word in found for time in (word.start_s, word.end_s)]
+    times = [time for word in found for time in (word.start, word.end)]
     assert times == sorted(times) and all(0 < word.confidence < 1 for word in found)
 
 

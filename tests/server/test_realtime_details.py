@@ -87,7 +87,7 @@ def test_times_logprobs_and_alternatives_as_asked_for(
     for item, final in zip(items, finals, strict=True):
         assert item["transcript"] == final.text
         assert item["words"] == [
-            {"word": word.word, "start": round(word.start_s, 3), "end": round(word.end_s, 3)} for word in final.words
+            {"word": word.word, "start": round(word.start, 3), "end": round(word.end, 3)} for word in final.words
         ]
         assert "".join(token["token"] for token in item["logprobs"]) == final.text
         expected = [math.log(word.confidence) for word in final.words]

@@ -54,7 +54,7 @@ def random_finals() -> list[Final]:
             now = start + 0.6 * rng.random()
             word = "a" * int(rng.choice([0, 1, 4, 9, 50], p=[0.02, 0.2, 0.48, 0.29, 0.01])) or "\n\n"
             words.append(Word(word, start, now, 1.0))
-        found.append(Final(" ".join(word.word for word in words), words[0].start_s, now, tuple(words)))
+        found.append(Final(" ".join(word.word for word in words), words[0].start, now, tuple(words)))
         now += 1200 * rng.random()
     return found
 
@@ -62,10 +62,10 @@ def random_finals() -> list[Final]:
 def shifted(final: Final, start_s: float) -> Final:
     """A result in vosk-server's protocol, in a stream that began at `start_s`."""
     words = [
-        Word(word.word, round(word.start_s, 3) + start_s, round(word.end_s, 3) + start_s, word.confidence)
+        Word(word.word, round(word.start, 3) + start_s, round(word.end, 3) + start_s, word.confidence)
         for word in final.words
     ]
-    return Final(final.text, words[0].start_s, words[-1].end_s, tuple(words))
+    return Final(final.text, words[0].start, words[-1].end, tuple(words))
 
 
 def test_captions_survive_the_server(tmp_path: Path) -> None:

@@ -138,7 +138,7 @@ def test_each_format_holds_what_the_recognizer_writes(
     verbose = transcribe(response_format="verbose_json", timestamp_granularities=["word"])
     words = [word for final in finals for word in final.words]
     assert [(w.word, w.start, w.end) for w in verbose.words] == [
-        (word.word, round(word.start_s, 3), round(word.end_s, 3)) for word in words
+        (word.word, round(word.start, 3), round(word.end, 3)) for word in words
     ]
     assert verbose.segments is None
 

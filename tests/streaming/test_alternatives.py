@@ -37,7 +37,7 @@ def test_alternatives_leave_the_final_as_it_is(doubtful: np.ndarray, options: di
         assert confidences == sorted(confidences, reverse=True) and 0 < sum(confidences) < 1
         for other in each.alternatives:
             assert other.text == " ".join(word.word for word in other.words)
-            assert all(each.start - 1 < word.start_s < word.end_s < each.end + 1 for word in other.words)
+            assert all(each.start - 1 < word.start < word.end < each.end + 1 for word in other.words)
     assert not any(each.alternatives for each in alone)
     assert "alternatives" not in alone[0].to_dict()
     assert len(several[0].to_dict()["alternatives"]) == len(several[0].alternatives)

@@ -75,7 +75,7 @@ def test_closed_list_gives_unk_for_everything_else(recognizer: Recognizer) -> No
     shown = {word for event in events for word in event.raw.split()}
     assert shown == {"OPEN", "THE", "DOOR"}  # whole words only
     (final,) = (event for event in events if finals([event]))
-    ends = [(word.start_s, word.end_s) for word in final.words]
+    ends = [(word.start, word.end) for word in final.words]
     assert all(start < end for start, end in ends) and ends == sorted(ends) and 0.15 < ends[0][0] < 0.4
     assert all(0 < word.confidence < 1 for word in final.words)
     assert finals(events_of(closed.with_options(phrases=None), "stop")) == finals(events_of(recognizer, "stop"))

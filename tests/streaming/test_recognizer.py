@@ -29,8 +29,8 @@ def test_partials_grow_into_finals_one_for_each_utterance(recognizer: Recognizer
     assert all(isinstance(events[i - 1], Partial) for i in ends)
     for event in events:
         assert event.text == " ".join(word.word for word in event.words) != ""
-        assert (event.start, event.end) == (event.words[0].start_s, event.words[-1].end_s)
-        times = [t for word in event.words for t in (word.start_s, word.end_s)]
+        assert (event.start, event.end) == (event.words[0].start, event.words[-1].end)
+        times = [t for word in event.words for t in (word.start, word.end)]
         assert times == sorted(times)
         assert all(0 < word.confidence <= 1 for word in event.words)
     speech = [(0.2, 5.6), (7.2, 9.8), (11.2, len(conversation) / 16000)]

@@ -44,7 +44,7 @@ def test_in_a_batch_as_alone(recognizer: Recognizer, sample: np.ndarray) -> None
 
 def shown(events: list[Event]) -> list[tuple[object, ...]]:
     """All fields except confidences, whose last digits depend on how a matrix product is split."""
-    return [(e.type, e.text, e.start, e.end, [(w.start_s, w.end_s) for w in e.words]) for e in events]
+    return [(e.type, e.text, e.start, e.end, [(w.start, w.end) for w in e.words]) for e in events]
 
 
 def test_an_utterance_ends_on_request(recognizer: Recognizer, sample: np.ndarray) -> None:

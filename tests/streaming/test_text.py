@@ -97,7 +97,7 @@ def test_case_and_punctuation_come_from_their_model(plain: Recognizer, sample: n
     *partials, final = [event for event in events if isinstance(event, (Partial, Final))]
     assert final.text == ", ".join(word.capitalize() for word in final.raw.split()) + "."
     assert [word.word for word in final.words] == final.text.split()
-    assert [word.start_s for word in final.words] == [word.start_s for word in final.raw_words]
+    assert [word.start for word in final.words] == [word.start for word in final.raw_words]
     stable = [event.text.split()[: event.num_stable] for event in partials if isinstance(event, Partial)]
     assert any(stable)
     # The last word of a partial has no punctuation yet.

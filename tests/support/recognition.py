@@ -55,7 +55,7 @@ def shifted(events: list[Event], seconds: float) -> list[dict[str, object]]:
     moved = []
     for event in events:
         words, raw_words = (
-            tuple(w._replace(start_s=w.start_s + seconds, end_s=w.end_s + seconds) for w in of)
+            tuple(w._replace(start=w.start + seconds, end=w.end + seconds) for w in of)
             for of in (event.words, event.raw_words)
         )
         later = replace(event, start=event.start + seconds, end=event.end + seconds, words=words, raw_words=raw_words)

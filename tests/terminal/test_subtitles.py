@@ -21,7 +21,7 @@ def final(text: str, start_s: float = 0.0, word_s: float = 0.3, pauses: dict[str
     for word in text.split():
         words.append(Word(word, start_s, start_s + word_s, 0.9))
         start_s += word_s + (pauses or {}).get(word, 0.1)
-    return Final(text, words[0].start_s, words[-1].end_s, tuple(words))
+    return Final(text, words[0].start, words[-1].end, tuple(words))
 
 
 def cues(finals: list[Final]) -> list[Cue]:
@@ -39,7 +39,7 @@ def finals(draw: st.DrawFn) -> list[Final]:
             start = now + draw(st.sampled_from([0.0, 0.1, 0.4, 1.0, 3.0]))
             now = start + draw(st.sampled_from([0.0, 0.2, 0.5, 9.0]))
             words.append(Word("W" * draw(st.sampled_from([1, 3, 5, 8, 41, 42, 43, 100])), start, now, 0.5))
-        found.append(Final(" ".join(word.word for word in words), words[0].start_s, now, tuple(words)))
+        found.append(Final(" ".join(word.word for word in words), words[0].start, now, tuple(words)))
     return found
 
 

@@ -44,7 +44,7 @@ def words(text: str, start_s: float) -> tuple[Word, ...]:
 
 def final(text: str, start_s: float) -> Event:
     said = words(text, start_s)
-    return Final(text, said[0].start_s, said[-1].end_s, said)
+    return Final(text, said[0].start, said[-1].end, said)
 
 
 def partial(text: str, start_s: float) -> Event:
