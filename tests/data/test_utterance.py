@@ -71,6 +71,13 @@ def test_every_broken_file_is_refused_with_its_reason(tmp_path):
     assert listed[0].split("\t") == ["id", "audio", "reason", "detail"]
 
 
+def test_channels_that_cancel_each_other_are_heard(tmp_path):
+    tone, quiet = hum(1.0), np.zeros(SAMPLE_RATE, np.float32)
+    for channels, expected in (((tone, -tone), tone), ((0.9 * tone, -tone), -tone), ((tone, quiet), tone / 2)):
+        soundfile.write(tmp_path / "a.wav", np.stack(channels, 1), SAMPLE_RATE, "FLOAT")
+        np.testing.assert_allclose(read_audio(tmp_path / "a.wav").samples, expected, atol=1e-6)
+
+
 @pytest.mark.parametrize("suffix", ["aiff", "au", "flac", "mp3", "ogg", "opus", "rf64", "w64", "wav"])
 def test_cut_and_joined_recordings_are_refused(tmp_path, suffix):
     path = write_audio(tmp_path / f"whole.{suffix}", hum(3.0))
