@@ -39,7 +39,7 @@ def errors(weights: Pretrained, cuts: list[Any], folder: Path, lm: NgramLm | Non
     if lm is None:
         return phone_errors(weights, cuts)
     weights.save(folder / "measured.safetensors")
-    return word_errors(str(folder / "measured.safetensors"), cuts, lm)
+    return sum(word_errors(str(folder / "measured.safetensors"), cuts, lm), WordErrors())
 
 
 def main() -> None:
@@ -69,7 +69,7 @@ def main() -> None:
         for speaker in longest[: args.num_speakers]:
             mine, rest = halves(speakers[speaker], args.minutes)
             try:
-                parts = split(mine)
+                own, stopping, _ = split(mine)
             except ValueError:  # too short
                 continue
             others = [cut for name, cuts in speakers.items() if name != speaker for cut in cuts]
@@ -78,8 +78,8 @@ def main() -> None:
                 folder = Path(name)
                 for features in path.resolve().parent.glob("*.features"):
                     (folder / features.name).symlink_to(features)
-                files = [folder / f"{name}.jsonl.gz" for name in ("own", "held_out", "rest", "others")]
-                for file, cuts in zip(files, (*parts, *measured), strict=True):
+                files = [folder / f"{name}.jsonl.gz" for name in ("own", "stopping", "rest", "others")]
+                for file, cuts in zip(files, (own, stopping, *measured), strict=True):
                     CutSet.from_cuts(cuts).to_file(file)
                 measured = [list(load_cuts(file)) for file in files[2:]]
                 row = [tuple(errors(start, cuts, folder, lm) for cuts in measured)]

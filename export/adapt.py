@@ -2,7 +2,8 @@
 
 The result is the mean of the fine-tuned weights and the original weights (Wortsman et al. 2022, "Robust fine-tuning of
 zero-shot models"): it keeps most of the gain and stays accurate for other voices.
-Every fourth recording is held out. These recordings decide when training stops and whether the new model is better.
+Some recordings are held out: one in eight decides when training stops, and two in eight, which neither trained nor
+stopped it, whether the new model is better.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from asr.data.prepare import prepare
 from asr.data.utterance import PrepareOptions
 from asr.evaluation.engine import open_engine
 from asr.evaluation.evaluate import MAX_BATCH_S, evaluate
-from asr.evaluation.wer import WordErrors
+from asr.evaluation.wer import WordErrors, chance_of, count_errors
 from asr.export.cli import stated_language
 from asr.export.graph import output_path
 from asr.export.write import export_model
@@ -43,35 +44,41 @@ from asr.training.train import Trainer
 from asr.training.validate import VALIDATION_CHUNKS, validate
 
 HELD_OUT = 4
-"""Every HELD_OUT-th recording is held out of the training."""
+"""Every HELD_OUT-th recording compares both models, and half as many decide when training stops."""
 MIN_SECONDS = 60.0
 """Minimum duration of the training recordings."""
 SHARE = 0.5
 """Weight of the fine-tuned model in the mean with the original model."""
-WORTH = 0.03
-"""Minimum relative reduction of errors for which the new model is recommended."""
+MAX_CHANCE = 0.05
+"""Probability of a difference by chance, above which none of the models is called better."""
 
 
-def split(cuts: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Splits recordings into training and held-out ones. Raises ValueError if there are too few."""
-    own = [cut for number, cut in enumerate(cuts, 1) if number % HELD_OUT]
+def split(cuts: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+    """Splits recordings into those that train, that stop the training, and that compare the models.
+
+    Raises ValueError if there are too few.
+    """
+    own, stopping, judges = list[Any](), list[Any](), list[Any]()
+    for number, cut in enumerate(cuts, 1):
+        part = judges if number % HELD_OUT == 0 else stopping if number % (2 * HELD_OUT) == 1 else own
+        part.append(cut)
     seconds = sum(cut.duration for cut in own)
     if seconds < MIN_SECONDS or len(cuts) < HELD_OUT:
         raise ValueError(
-            f"{len(cuts)} recordings leave {seconds:.0f} s of training audio after holding out every {HELD_OUT}th; at "
-            f"least {HELD_OUT} recordings and {MIN_SECONDS:g} s are needed: `asr record` reads five minutes of prompts "
-            "with you"
+            f"{len(cuts)} recordings leave {seconds:.0f} s of training audio, because three of eight recordings are "
+            f"held out; at least {HELD_OUT} recordings and {MIN_SECONDS:g} s are needed: `asr record` reads five "
+            "minutes of prompts with you"
         )
-    return own, [cut for number, cut in enumerate(cuts, 1) if not number % HELD_OUT]
+    return own, stopping, judges
 
 
-def learn(start: str, own: Path, held_out: Path, folder: Path, console: Console, overrides: Sequence[str] = ()) -> bool:
-    """Trains on the data set `own` (of `asr prepare`) and keeps the weights with the fewest errors on `held_out`.
+def learn(start: str, own: Path, stopping: Path, folder: Path, console: Console, overrides: Sequence[str] = ()) -> bool:
+    """Trains on the data set `own` (of `asr prepare`) and keeps the weights with the fewest errors on `stopping`.
 
     start: see `load_pretrained`. folder: an empty folder for the run. overrides: changes of the recipe.
     Returns False if Ctrl-C ended the training.
     """
-    data = [f"data.train={json.dumps([str(own)])}", f"data.valid={json.dumps([str(held_out)])}"]
+    data = [f"data.train={json.dumps([str(own)])}", f"data.valid={json.dumps([str(stopping)])}"]
     config = load_config("adapt", [*data, f"train.init={start}", f"train.output={folder}", *overrides])
     weights = load_pretrained(start)
     units = TokenizerConfig(weights.tokenizer.kind, weights.config.tokenizer.vocab_size)
@@ -93,11 +100,25 @@ def phone_errors(pretrained: Pretrained, cuts: Sequence[Any]) -> WordErrors:
     return errors[VALIDATION_CHUNKS[1][0]]
 
 
-def word_errors(weights: str, cuts: Sequence[Any], lm: NgramLm) -> WordErrors:
-    """Word errors at 640 ms after the first pass, with the n-grams of `lm`."""
+def word_errors(weights: str, cuts: Sequence[Any], lm: NgramLm) -> list[WordErrors]:
+    """Word errors of each recording at 640 ms after the first pass, with the n-grams of `lm`."""
     engine = open_engine(weights)
     fusion = LmWeights(*engine.lm_weights).fusion(lm, engine.tokens, phones=engine.phones)
-    return evaluate(engine, cuts, "", [640], 2560, ["beam+lm"], fusion=fusion)[0].errors
+    (result,) = evaluate(engine, cuts, "", [640], 2560, ["beam+lm"], fusion=fusion)
+    found = {id: count_errors([reference], [hypothesis]) for id, reference, hypothesis in result.hypotheses}
+    return [found[cut.id] for cut in cuts]
+
+
+def verdict(before: Sequence[WordErrors], after: Sequence[WordErrors]) -> tuple[bool, str]:
+    """Whether a model is better, and a clause about it. before, after: the word errors of each recording of the old and
+    of the new model."""
+    fewer = [old.num_errors - new.num_errors for old, new in zip(before, after, strict=True)]
+    if chance_of(fewer) <= MAX_CHANCE:
+        return True, "better for this voice"
+    if chance_of([-each for each in fewer]) <= MAX_CHANCE:
+        return False, "worse for this voice"
+    num_words = sum(each.num_words for each in before)
+    return False, f"{num_words} held-out words are too few to tell whether it is better for this voice"
 
 
 def adapt(args: argparse.Namespace) -> int:
@@ -118,26 +139,29 @@ def adapt(args: argparse.Namespace) -> int:
             raise ValueError(str(error).split("; see ")[0]) from error
         print_left_out(console, result.refusals)
         sets = split(list(CutSet.from_jsonl_lazy(result.manifest)))  # the paths of features are relative to the folder
-        own, held_out = (folder / f"{name}.jsonl.gz" for name in ("own", "held_out"))
-        for path, cuts in zip((own, held_out), sets, strict=True):
+        files = [folder / f"{name}.jsonl.gz" for name in ("own", "stopping", "judges")]
+        for path, cuts in zip(files, sets, strict=True):
             CutSet.from_cuts(cuts).to_file(path)
-        if not learn(args.init, own, held_out, folder / "run", console):
+        own, stopping, judges = files
+        if not learn(args.init, own, stopping, folder / "run", console):
             return 130
         adapted = mixture(args.init, folder / "run")
         adapted.save(folder / "adapted.safetensors")
-        cuts = list(load_cuts(held_out))
+        cuts = list(load_cuts(judges))
         console.print(f"comparing both models on {len(cuts)} held-out recordings ...")
-        phones = [phone_errors(weights, cuts).rate for weights in (start, adapted)]
-        words = [word_errors(str(path), cuts, lm).rate for path in (args.init, folder / "adapted.safetensors")]
+        phones = [phone_errors(weights, cuts) for weights in (start, adapted)]
+        words = [word_errors(str(path), cuts, lm) for path in (args.init, folder / "adapted.safetensors")]
     console.print(f"writing {args.output} ...", markup=False)
     export_model(adapted, args.output, int8=True, language=language)
     unit = "phone" if start.phones else "word"
+    is_better, clause = verdict(*words)
     console.print(
-        f"{len(cuts)} held-out recordings: {_change(unit, phones)}, {_change('word', words)}\n"
+        f"{len(cuts)} held-out recordings: {_change(unit, phones)}, "
+        f"{_change('word', [sum(each, WordErrors()) for each in words])}\n{args.output}: {clause}; "
         + (
-            f"{args.output}: better for this voice; asr-stream --model {args.output} --lm {args.lm}"
-            if phones[1] <= (1 - WORTH) * phones[0]
-            else f"{args.output}: not better than {args.init}; keep {args.init}, or record more"
+            f"asr-stream --model {args.output} --lm {args.lm}"
+            if is_better
+            else f"keep {args.init}, or record more and adapt again"
         ),
         markup=False,
         soft_wrap=True,
@@ -145,6 +169,6 @@ def adapt(args: argparse.Namespace) -> int:
     return 0
 
 
-def _change(unit: str, rates: Sequence[float]) -> str:
-    before, after = rates
-    return f"{unit} errors {100 * before:.1f} % -> {100 * after:.1f} %"
+def _change(unit: str, errors: Sequence[WordErrors]) -> str:
+    before, after = errors
+    return f"{unit} errors {100 * before.rate:.1f} % -> {100 * after.rate:.1f} %"

@@ -11,8 +11,9 @@ from asr.command import add_noise_tags, add_option
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Adapts a model to one voice, with a few minutes of recordings and their texts.\n"
-        "Every fourth recording is held out: these recordings decide when training stops,\n"
-        "and whether the new model is better than the old one."
+        "Three of eight recordings are held out: one decides when training stops, the\n"
+        "others compare both models. The new one is called better only if its word errors\n"
+        "fell by more than chance explains."
     )
     parser.epilog = (
         "example:\n  asr record --out recordings\n  asr adapt recordings -o mine.onnx\n"

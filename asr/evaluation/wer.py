@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 
 @dataclass(frozen=True)
 class WordErrors:
@@ -18,10 +20,13 @@ class WordErrors:
         return WordErrors(*(getattr(self, n) + getattr(other, n) for n in self.__dataclass_fields__))
 
     @property
+    def num_errors(self) -> int:
+        return self.insertions + self.deletions + self.substitutions
+
+    @property
     def rate(self) -> float:
         """Word error rate: 0.1 is 10 %. Zero if reference and hypothesis are empty."""
-        errors = self.insertions + self.deletions + self.substitutions
-        return errors / self.num_words if self.num_words else float(errors > 0)
+        return self.num_errors / self.num_words if self.num_words else float(self.num_errors > 0)
 
 
 def count_errors(references: Sequence[str], hypotheses: Sequence[str]) -> WordErrors:
@@ -39,6 +44,18 @@ def count_errors(references: Sequence[str], hypotheses: Sequence[str]) -> WordEr
         num_words = out.hits + out.substitutions + out.deletions
         total += WordErrors(out.insertions, out.deletions, out.substitutions, num_words)
     return total
+
+
+def chance_of(fewer: Sequence[int]) -> float:
+    """Probability of at least this many fewer errors in total if two systems were equal.
+
+    fewer: by how many errors one system has fewer than the other, for each utterance. An exact paired permutation test:
+    each difference is as likely in one direction as in the other.
+    """
+    counts = np.ones(1)  # probability of each sum of the differences in favor of the system
+    for difference in map(abs, fewer):
+        counts = (np.pad(counts, (0, difference)) + np.pad(counts, (difference, 0))) / 2
+    return float(counts[sum(each for each in fewer if each > 0) :].sum())
 
 
 def matched_words(reference: Sequence[str], hypothesis: Sequence[str]) -> list[tuple[int, int]]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
-from asr.evaluation.wer import WordErrors, count_errors
+from asr.evaluation.wer import WordErrors, chance_of, count_errors
 
 PAIRS = [
     ("THE CAT SAT", "THE CAT SAT", WordErrors(0, 0, 0, 3)),
@@ -38,3 +40,21 @@ def test_errors_add_up_over_utterances() -> None:
 def test_rate_without_words() -> None:
     assert WordErrors().rate == 0.0
     assert WordErrors(insertions=2).rate == 1.0
+
+
+@pytest.mark.parametrize(
+    ("fewer", "expected"),
+    [
+        ([], 1.0),
+        ([0, 0], 1.0),
+        ([1] * 5, 1 / 32),
+        ([1] * 4, 1 / 16),
+        ([2, -1], 0.5),
+        ([-1] * 3, 1.0),
+        ([3, 1, -2], 3 / 8),
+    ],
+)
+def test_chance_is_that_of_random_signs(fewer: list[int], expected: float) -> None:
+    signs = itertools.product((1, -1), repeat=len(fewer))
+    sums = [sum(sign * each for sign, each in zip(row, fewer, strict=True)) for row in signs]
+    assert chance_of(fewer) == sum(each >= sum(fewer) for each in sums) / len(sums) == expected
