@@ -128,8 +128,8 @@ def run(args: argparse.Namespace) -> int:
         pronounced = pronounce(words)
     if small := [word for word in words if word not in SPECIAL_WORDS and any(map(str.islower, word))]:
         print(
-            f"{_words_have(small)} small letters, which the bundled models do not write: {first_few(small)}; for "
-            "these models, use text in capitals, or asr lm adapt",
+            f"{_words_have(small)} small letters: {first_few(small)}; only models that write small letters use "
+            "them. The bundled English models do not: for these, use text in capitals, or asr lm adapt",
             file=sys.stderr,
         )
     data = pack(words, levels, *pronounced)

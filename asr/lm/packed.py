@@ -78,13 +78,22 @@ def read_packed(path: str | Path) -> bytes:
         raise LmError(f"language model {path} cannot be read: {error.strerror}") from error
 
 
-def few_words(num_words: int, name: str) -> str:
-    """A warning if a language model with `num_words` words is of little use alone; else empty."""
+def few_words(num_words: int, name: str, language: str = "") -> str:
+    """A warning if a language model with `num_words` words is of little use alone; else empty.
+
+    language: code of the language of its words; empty if it is not known.
+    """
     if num_words >= FEWEST_WORDS:
         return ""
+    mixing = f"asr lm mix 'bundled*0.7' '{name}*0.3' -o mixed.lm"
+    if language.split("-")[0] == "en":
+        remedy = f"mix it with a general model, {mixing}"
+    else:
+        remedy = f"train it on more text of the language{language and f' {language}'}"
+        remedy += "" if language else f", or mix it with a general model (English: {mixing})"
     return (
         f"{name} knows {num_words} words; all others are recognized as one of these or spelled by sound: below "
-        f"{FEWEST_WORDS} words, mix it with a general model, asr lm mix 'bundled*0.7' '{name}*0.3' -o mixed.lm"
+        f"{FEWEST_WORDS} words, {remedy}"
     )
 
 

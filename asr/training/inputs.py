@@ -13,7 +13,7 @@ from torch import Tensor
 
 from asr._core import G2p, NgramLm
 from asr.config import LossConfig, TokenizerConfig
-from asr.data.cuts import read_all
+from asr.data.cuts import is_without_speech, read_all
 from asr.features import NUM_MEL_BINS
 from asr.lexicon import Lexicon, load_lexicon
 from asr.lexicon.make import Pronouncer
@@ -25,8 +25,23 @@ from asr.text import WORD_BOUNDARY, TextNormalizer, alphabet_of
 from asr.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 CMVN_UTTERANCES = 2000
+SCARCE_HOURS = 20.0
+"""Speech from which a network without initial weights begins to learn."""
 NUM_NAMED = 10
 """Maximum words or letters listed in an error."""
+
+
+def scarcity(parts: Sequence[tuple[CutSet, float]], init: str) -> str:
+    """A warning if an epoch of `parts` has too little speech for a model without initial weights; else empty."""
+    cuts = ((cut, share) for part, share in parts for cut in part if not is_without_speech(cut))
+    hours = sum(cut.duration * share for cut, share in cuts) / 3600
+    if init or hours >= SCARCE_HOURS:
+        return ""
+    return (
+        f"{hours:.2f} hours of speech cannot make a model: without train.init, a network begins to learn with "
+        f"{SCARCE_HOURS:g} hours, and readable text needs a few hundred. With minutes of one voice, use `asr adapt`, "
+        "with an hour or more of many voices `asr train finetune`: they start from the bundled model"
+    )
 
 
 def train_tokenizer(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:

@@ -31,6 +31,7 @@ from asr.lexicon.phones import num_phone_tokens
 from asr.model import layers, model
 from asr.model.denominator import Denominator
 from asr.model.model import AsrModel, with_vocab
+from asr.training.inputs import scarcity
 from asr.training.step import Learner, num_views
 
 UTTERANCE_S = 12.3
@@ -370,6 +371,8 @@ def _data(config: Config, console: Console) -> tuple[float | None, float]:
         seconds = min(UTTERANCE_S, config.data.max_utterance_s)
         console.print(f"utterances of {seconds:g} s are assumed: {error}", markup=False, soft_wrap=True)
         return None, seconds
+    if warning := scarcity(parts, config.train.init):
+        console.print(warning, markup=False, soft_wrap=True)
     durations = [(sum(cut.duration for cut in cuts) * share, len(cuts) * share) for cuts, share in parts]
     total, count = (sum(each) for each in zip(*durations, strict=True))
     return total / 3600, total / count

@@ -40,6 +40,7 @@ from asr.training.inputs import (
     estimate_cmvn,
     load_phones,
     phone_denominator,
+    scarcity,
     train_tokenizer,
 )
 from asr.training.precision import autocast
@@ -76,6 +77,8 @@ class Trainer:
         self.parts, refused = load_training_cuts(config.data)
         self.print(f"{sum(len(c) for c, _ in self.parts)} training utterances; {len(refused)} left out")
         self._name_left_out(refused)
+        if warning := scarcity(self.parts, config.train.init):
+            self.print(warning)
         self.valid_cuts = self._load_valid_cuts()
         if config.train.patience and not self.valid_cuts:
             self.print("data.valid is empty, so train.patience has no effect: training ends at train.max_steps")

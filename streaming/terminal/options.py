@@ -94,7 +94,7 @@ def new_recognizer(args: argparse.Namespace) -> Recognizer:
         recognizer = Recognizer(**given)
         if args.lm not in ("auto", "bundled", "none") and recognizer.language_model:
             num_words = recognizer.language_model.num_ngrams[0] - len(SPECIAL_WORDS)
-            if warning := few_words(num_words, args.lm):
+            if warning := few_words(num_words, args.lm, recognizer.onnx.metadata.language):
                 print_error(warning)
         if warning := recognizer.spelling_warning:
             print_error(_in_words_of_the_command_line(warning))

@@ -137,6 +137,19 @@ def test_a_model_of_few_words_is_warned_about(tmp_path: Path, capsys: pytest.Cap
     assert few_words(19_999, "a.lm") and not few_words(20_000, "a.lm")
 
 
+@pytest.mark.parametrize(
+    ("language", "advice", "names_bundled"),
+    [
+        ("en-GB", "below 20000 words, mix it with a general model, asr lm mix 'bundled*0.7'", True),
+        ("de", "below 20000 words, train it on more text of the language de", False),
+        ("", "train it on more text of the language, or mix it with a general model (English: asr lm mix", True),
+    ],
+)
+def test_advice_about_few_words_follows_the_language(language: str, advice: str, names_bundled: bool) -> None:
+    warning = few_words(2, "a.lm", language)
+    assert advice in warning and ("bundled" in warning) == names_bundled
+
+
 def test_words_with_digits_or_signs_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for text, named in (("JOHN'S 40 CATS, TOO", "2 words have digits or signs"), ("JOHN'S CATS हिन्दी", "")):
         (tmp_path / "text.txt").write_text(text + "\n", encoding="utf-8")
@@ -157,8 +170,8 @@ def test_words_in_small_letters_are_named(tmp_path: Path, capsys: pytest.Capture
         for command in (["train", f"{tmp_path}/{name}.txt"], ["pack", f"{tmp_path}/{name}.arpa"]):
             assert main(["lm", *command, *output]) == 0
             error = capsys.readouterr().err
-            assert ("1 word has small letters, which the bundled models do not write: the;" in error) == (
+            assert ("1 word has small letters: the; only models that write small letters use them" in error) == (
                 name == "small"
             ), command
     assert main(["lm", "mix", f"{tmp_path}/small.lm", f"{tmp_path}/capitals.lm", "-o", f"{tmp_path}/mixed.lm"]) == 0
-    assert "small letters, which the bundled models do not write: the; for these models, use" in capsys.readouterr().err
+    assert "small letters: the; only models that write small letters use them. The bundled" in capsys.readouterr().err

@@ -298,7 +298,7 @@ def test_a_channel_that_no_microphone_has(capsys: pytest.CaptureFixture[str]) ->
         ([], (), 0, ""),
         (["--lm", "none"], ("AA",), 0, ""),
         (["--search", "greedy"], ("AA",), 0, ""),
-        (["--lm", "my.lm"], ("AA",), 51, "my.lm knows 51 words"),
+        (["--lm", "my.lm"], ("AA",), 51, "below 20000 words, train it on more text of the language de\n"),
         (["--lm", "my.lm"], ("AA",), 20_000, ""),
         (["--lm", "spelled.lm"], ("AA",), 20_000, "spelled.lm has no pronunciations: words are spelled by their sound"),
         (["--lm", "spelled.lm"], (), 20_000, ""),
@@ -315,7 +315,7 @@ def test_what_writes_wrong_words_is_told_once(
     def recognizer(**given: Any) -> SimpleNamespace:
         pronounced = [] if given["lm"] == "spelled.lm" else ["AA"]
         lm = SimpleNamespace(num_ngrams=[num_words + 3], phones=pronounced) if num_words else None
-        onnx = SimpleNamespace(metadata=SimpleNamespace(phones=phones))
+        onnx = SimpleNamespace(metadata=SimpleNamespace(phones=phones, language="de"))
         options = {name: given[name] for name in ("search", "phrases")}
         made = SimpleNamespace(onnx=onnx, language_model=lm, skipped_lines=(), _given=given, **options)
         made.spelling_warning = Recognizer.spelling_warning.fget(made)  # type: ignore[attr-defined]

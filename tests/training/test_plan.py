@@ -132,10 +132,12 @@ def test_table_has_room_days_and_price(two_devices: None, precision: str, factor
 
 def test_epochs_follow_the_shares_of_the_data(two_devices: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """2 h of 10 s, and three times 2 h of 20 s."""
-    parts = [([SimpleNamespace(duration=10.0)] * 720, 1.0), ([SimpleNamespace(duration=20.0)] * 360, 3.0)]
+    ten, twenty = (SimpleNamespace(duration=seconds, custom=None) for seconds in (10.0, 20.0))
+    parts = [([ten] * 720, 1.0), ([twenty] * 360, 3.0)]
     monkeypatch.setattr(plan, "load_training_cuts", lambda _: (parts, []))
     text = printed(load_config("tiny", OPTIONS), "large")
     assert "a step: 3 x 40 utterances of 16.0 s, views: 1; 1920 s of audio, about 28800 char units" in text
+    assert text.startswith("8.00 hours of speech cannot make a model: without train.init, a network begins to learn")
     assert "an epoch: 8.0 h of audio, about 0.43 M units, 15 steps" in text
     assert "all: 86400 steps, 46080 h of audio, 5760.0 epochs, 86.40 EFLOP" in text
 

@@ -404,4 +404,6 @@ def test_training_ends_when_it_gets_no_better(
 
 def test_patience_without_validation_is_told(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*arguments, "data.valid=[]", "train.patience=3", "train.max_steps=1"]) == 0
-    assert "data.valid is empty, so train.patience has no effect" in " ".join(capsys.readouterr().out.split())
+    out = " ".join(capsys.readouterr().out.split())
+    assert "data.valid is empty, so train.patience has no effect" in out
+    assert "hours of speech cannot make a model" in out
