@@ -1,12 +1,14 @@
 #include "stream.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iomanip>
 #include <locale>
 #include <numeric>
 #include <set>
 #include <sstream>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 namespace asr_stream {
@@ -14,6 +16,8 @@ namespace asr_stream {
 namespace {
 
 constexpr std::int64_t kMaxDivisor = std::int64_t{1} << 30;
+constexpr float kFarBeyond = 10.0f;   // magnitude of a sample that is probably in the range of int16
+constexpr int kMaxFarBeyond = 160;    // their number that is reported; a click has fewer
 
 double seconds(std::int64_t position) { return static_cast<double>(position) / kSampleRate; }
 
@@ -221,7 +225,7 @@ void Stream::begin_segment(std::shared_ptr<const SegmentOptions> options) {
 void Stream::go_on() {
   for (collect_events(); !punctuation_ && !segment_->work(); collect_events()) {
     if (num_used_ < resampled_.size()) {
-      num_used_ += segment_->accept(resampled_.data() + num_used_, resampled_.size() - num_used_);
+      num_used_ += feed(resampled_.data() + num_used_, resampled_.size() - num_used_);
     } else if (queue_.empty()) {
       return;
     } else if (std::visit([this](auto& item) { return done(item); }, queue_.front())) {
@@ -235,7 +239,7 @@ template <typename Sample>
 bool Stream::done(Audio<Sample>& audio) {
   std::size_t used;
   if (audio.sample_rate == kSampleRate) {
-    used = segment_->accept(audio.samples, audio.count);
+    used = feed(audio.samples, audio.count);
   } else {
     if (!resampler_) resampler_ = std::make_unique<Resampler>(audio.sample_rate);
     // In pieces, so that a long recording is not stored twice.
@@ -249,6 +253,29 @@ bool Stream::done(Audio<Sample>& audio) {
   audio.samples += used;
   audio.count -= used;
   return audio.count == 0;
+}
+
+template <typename Sample>
+std::size_t Stream::feed(const Sample* samples, std::size_t count) {
+  const std::int64_t position = segment_start_ + segment_->num_samples();
+  const std::size_t used = segment_->accept(samples, count);
+  if constexpr (std::is_same_v<Sample, float>) check_scale(samples, used, position);
+  return used;
+}
+
+// Reports samples that are probably in the range of int16, once.
+void Stream::check_scale(const float* samples, std::size_t count, std::int64_t position) {
+  for (std::size_t i = 0; i < count && num_far_beyond_ < kMaxFarBeyond; ++i) {
+    const float magnitude = std::fabs(samples[i]);
+    if (!(magnitude > kFarBeyond && magnitude <= Fbank::kMaxMagnitude)) continue;
+    if (++num_far_beyond_ < kMaxFarBeyond) continue;
+    const double at_s = seconds(position + static_cast<std::int64_t>(i));
+    unshown_.push_back({Event::Type::kError,
+                        "samples are far beyond 1, such as " + std::to_string(std::lround(magnitude)) +
+                            ": floats must be in [-1, 1]; divide samples in the range of int16 by 32768 (more are "
+                            "not reported)",
+                        at_s, at_s, {}});
+  }
 }
 
 bool Stream::done(Mark& mark) {

@@ -60,7 +60,7 @@ class Stream {
   explicit Stream(std::shared_ptr<const SegmentOptions> options);
 
   // Continues with any number of samples, float in [-1, 1] or int16, at any rate in Hz. A sample that is not finite
-  // counts as silence; an event reports it once per segment.
+  // counts as silence; an event reports it once per segment. An event reports floats far beyond 1 once per stream.
   template <typename Sample>
   void accept(const Sample* samples, std::size_t count, std::int32_t sample_rate = kSampleRate);
   // Reports that `num_samples` of audio were lost here, which ends the utterance. 0 does nothing.
@@ -136,6 +136,9 @@ class Stream {
   template <typename Sample>
   bool done(Audio<Sample>& audio);
   bool done(Mark& mark);
+  template <typename Sample>
+  std::size_t feed(const Sample* samples, std::size_t count);
+  void check_scale(const float* samples, std::size_t count, std::int64_t position);
   void collect_events();
   void show(ShownText text);
   void show_alternatives(Event& event) const;
@@ -158,6 +161,7 @@ class Stream {
   Clock clock_;  // of all accepted audio, including queued audio
   std::int32_t sample_rate_ = kSampleRate;  // of the last accepted audio
   std::int64_t num_changes_ = 0;
+  int num_far_beyond_ = 0;  // samples far beyond 1, until they are reported
   bool finished_ = false;
   std::string failure_;
 };

@@ -22,32 +22,56 @@ def check_sample_rate(sample_rate: int) -> None:
         )
 
 
-def check_samples(samples: np.ndarray) -> None:
-    """Raises ValueError unless `samples` is a one-dimensional array of float32 or int16."""
+def as_samples(samples: object) -> np.ndarray:
+    """An array of float32 or int16: other floats, and lists of floats, are converted.
+
+    Raises ValueError, with the conversion to use, for whole numbers of other ranges and for anything else.
+    """
+    if isinstance(samples, (list, tuple)):
+        try:
+            samples = np.array(samples)
+        except ValueError:
+            raise ValueError("samples are a list of lists of different lengths; expected numbers") from None
     if not isinstance(samples, np.ndarray):
-        raise ValueError(f"samples have the type {type(samples).__name__}; expected a NumPy array of float32 or int16")
-    if samples.dtype != np.float32 and samples.dtype != np.int16:
         raise ValueError(
-            f"samples have dtype {samples.dtype}; expected float32 in ±1 or int16: convert with "
-            "astype(numpy.float32), and divide whole numbers by their full scale"
+            f"samples have the type {type(samples).__name__}; expected an array of float32 in ±1 or int16: use "
+            "numpy.frombuffer(samples, numpy.int16) for bytes of int16, numpy.asarray(samples) for other arrays"
         )
-    if samples.ndim != 1:
-        raise ValueError(
-            f"samples have shape {samples.shape}; expected (num_samples,), or (num_samples, num_channels) with at most "
-            f"{MAX_CHANNELS} channels"
-        )
+    if samples.dtype == np.float32 or samples.dtype == np.int16:
+        return samples
+    if samples.dtype.kind == "f":
+        with np.errstate(over="ignore"):  # it becomes infinity, which the stream reports
+            return samples.astype(np.float32)
+    cures = {
+        "int32": ": pass (samples / 2**31).astype(numpy.float32)",
+        "uint8": ": pass (samples.astype(numpy.float32) - 128) / 128",
+        "int64": ": pass samples.astype(numpy.int16) if they are in [-32768, 32767]",
+    }
+    cure = cures.get(samples.dtype.name, "")
+    raise ValueError(f"samples have dtype {samples.dtype}; expected float32 in ±1 or int16{cure}")
 
 
-def mono(samples: np.ndarray) -> np.ndarray:
-    """(num_samples,), or (num_samples, num_channels) with channels to average; float32 or int16 -> (num_samples,).
+def check_samples(samples: object) -> np.ndarray:
+    """(num_samples,) float32 or int16, see `as_samples`. Raises ValueError for another shape."""
+    converted = as_samples(samples)
+    if converted.ndim != 1:
+        raise ValueError(
+            f"samples have shape {converted.shape}; expected (num_samples,), or (num_samples, num_channels) with at "
+            f"most {MAX_CHANNELS} channels"
+        )
+    return converted
+
+
+def mono(samples: object) -> np.ndarray:
+    """(num_samples,), or (num_samples, num_channels) with channels to average -> (num_samples,), see `as_samples`.
 
     The average of several channels of int16 is float32. Raises ValueError for anything else.
     """
-    if isinstance(samples, np.ndarray) and samples.ndim == 2 and 1 <= samples.shape[1] <= MAX_CHANNELS:
-        check_samples(samples[:, 0])
-        if samples.shape[1] == 1:
-            return samples[:, 0]
-        average = samples.mean(axis=1, dtype=np.float32)
-        return average / np.float32(32768) if samples.dtype == np.int16 else average
-    check_samples(samples)
-    return samples
+    converted = as_samples(samples)
+    if converted.ndim != 2 or not 1 <= converted.shape[1] <= MAX_CHANNELS:
+        return check_samples(converted)
+    if converted.shape[1] == 1:
+        return converted[:, 0]
+    with np.errstate(over="ignore", invalid="ignore"):  # not finite, which the stream reports
+        average = converted.mean(axis=1, dtype=np.float32)
+    return average / np.float32(32768) if converted.dtype == np.int16 else average

@@ -7,7 +7,7 @@ it (`pending`). A stream on its own does so immediately; a server does so for ma
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,16 +54,21 @@ class Stream:
         return self._core.sample_offset
 
     def accept_waveform(
-        self, samples: npt.NDArray[np.float32] | npt.NDArray[np.int16], sample_rate: int = SAMPLE_RATE
+        self,
+        samples: npt.NDArray[np.floating] | npt.NDArray[np.int16] | Sequence[float],
+        sample_rate: int = SAMPLE_RATE,
     ) -> None:
-        """Continue with `samples`, shape (num_samples,), float32 in ±1 or int16, of any length.
+        """Continue with `samples`, shape (num_samples,), floats in ±1 or int16, of any length.
 
-        The channels of shape (num_samples, num_channels), as from soundfile.read, are averaged.
+        The channels of shape (num_samples, num_channels), as from soundfile.read, are averaged. Floats other than
+        float32, and lists of floats, are converted to float32.
 
         `sample_rate` is in Hz, in [1000, 768000]; other rates than 16000 are resampled.
         Samples that are not finite, or beyond 1e9, count as silence; an Error event reports them, once until the next
-        gap. Loudness is not normalized: speech at a thousandth of full scale is silence, and clipped speech is
-        recognized as well as possible. A constant offset does not matter. Bad audio does not affect the audio after it.
+        gap. Floats far beyond ±1, such as those in the range of int16, are used as they are; an Error event reports
+        them, once per stream: divide them by 32768. Loudness is not normalized: speech at a thousandth of full scale is
+        silence, and clipped speech is recognized as well as possible. A constant offset does not matter. Bad audio does
+        not affect the audio after it.
         Raises ValueError for another shape, dtype or rate, and after `finish`.
         """
         samples = mono(samples)

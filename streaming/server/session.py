@@ -84,7 +84,7 @@ class Session:
 
     async def accept_waveform(self, samples: np.ndarray, sample_rate: int = SAMPLE_RATE) -> None:
         """See `Stream.accept_waveform`; raises the same errors immediately."""
-        check_samples(samples)
+        samples = check_samples(samples)
         check_sample_rate(sample_rate)
         self._check_open()
         most = round(PIECE_S * sample_rate)

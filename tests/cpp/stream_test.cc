@@ -135,6 +135,37 @@ TEST(Stream, SamplesThatAreNotFiniteAreReportedAtAnyRate) {
   }
 }
 
+TEST(Stream, FloatsInTheRangeOfInt16AreReportedOnce) {
+  for (const std::int32_t rate : {16000, 48000}) {
+    const std::vector<float> samples = utterances(static_cast<std::size_t>(rate) * 2, static_cast<std::size_t>(rate));
+    std::vector<float> loud = samples, clicks = samples;
+    for (float& sample : loud) sample *= 32768.0f;
+    for (std::size_t i = 0; i < 20; ++i) clicks[1000 * i] = 1e6f;
+    for (const bool is_loud : {true, false}) {
+      std::vector<std::vector<std::string>> errors;
+      for (const std::size_t piece : {std::size_t{77}, samples.size()}) {
+        errors.emplace_back();
+        for (const Event& event : recognize(is_loud ? loud : clicks, rate, piece, true)) {
+          if (event.type == Event::Type::kError) errors.back().push_back(event.text + std::to_string(event.start_s));
+        }
+      }
+      EXPECT_EQ(errors[0], errors[1]);
+      ASSERT_EQ(errors[0].size(), is_loud ? 1u : 0u);
+      if (is_loud) EXPECT_NE(errors[0][0].find("by 32768"), std::string::npos);
+    }
+  }
+  Stream stream(network_options());
+  const std::vector<float> loud(16000, 500.0f);
+  for (int i = 0; i < 3; ++i) {
+    stream.accept(loud.data(), loud.size());
+    stream.gap(100);
+    run(stream);
+  }
+  std::size_t num_errors = 0;
+  for (const Event& event : stream.take_events()) num_errors += event.type == Event::Type::kError;
+  EXPECT_EQ(num_errors, 1u);
+}
+
 TEST(Stream, AFailureIsFinalAndSaysWhyAndLosesNoEvent) {
   const std::vector<float> samples = utterances(60000);
   for (const bool by_answer : {true, false}) {

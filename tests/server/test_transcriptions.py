@@ -188,6 +188,15 @@ def test_keywords_are_expected(client: openai.OpenAI, sample: np.ndarray) -> Non
     assert "warnings" not in done.to_dict()
 
 
+def test_problems_of_the_audio_are_warnings(client: openai.OpenAI, sample: np.ndarray) -> None:
+    file = ("a.wav", audio_file(32768 * sample, format="WAV", subtype="FLOAT"))
+    *_, done = client.audio.transcriptions.create(file=file, model="any", stream=True)
+    answers = [client.audio.transcriptions.create(file=file, model="any").to_dict(), done.to_dict()]
+    for answer in answers:
+        (warning,) = answer["warnings"]
+        assert "divide samples in the range of int16 by 32768" in warning
+
+
 def test_silence_has_no_text(client: openai.OpenAI) -> None:
     silence = ("silence.flac", audio_file(np.zeros(32000, np.float32)))
     assert client.audio.transcriptions.create(file=silence, model="any").text == ""

@@ -53,17 +53,17 @@ def heard_after_silence(bundled: Recognizer, speech: np.ndarray) -> list[str]:
     ("change", "most_errors", "complaint"),  # most_errors None: no words; ANY: words or none
     [
         (lambda x: x + 0.5, MOST, ""),
-        (lambda x: x + 100, MOST, ""),
+        (lambda x: x + 100, MOST, "far beyond 1"),
         (lambda x: 0.03 * x, 4, ""),
-        (lambda x: 1e4 * x, 4, ""),
-        (lambda x: -1e4 * x, 4, ""),
+        (lambda x: 1e4 * x, 4, "far beyond 1"),
+        (lambda x: -1e4 * x, 4, "far beyond 1"),
         (lambda x: np.clip(100 * x, -1, 1), 11, ""),
         (lambda x: 1e-4 * x, None, ""),
         (lambda x: np.float32(1e-40) * np.sign(x), None, ""),  # denormal
         (lambda x: np.full_like(x, np.nan), None, "were not finite"),
         (lambda x: np.where(np.arange(len(x)) % 1000 < 5, np.inf, x), 9, "were not finite"),
         (lambda x: 3e38 * np.sign(x), None, "were not finite"),
-        (noise, ANY, ""),
+        (noise, ANY, "far beyond 1"),
     ],
     ids=[
         *("offset", "big-offset", "gain-0.03", "gain-1e4", "gain--1e4", "clipped", "gain-1e-4", "denormal"),

@@ -138,6 +138,15 @@ def test_nonfinite_samples_are_silence_and_reported_once(recognizer: Recognizer,
     assert recognize(recognizer, broken, random_cuts(np.random.default_rng(0), len(broken))) == events
 
 
+@pytest.mark.parametrize("rate", [16000, 48000])
+def test_floats_in_the_range_of_int16_are_told(recognizer: Recognizer, conversation: np.ndarray, rate: int) -> None:
+    audio = conversation[:32000] if rate == 16000 else soxr.resample(conversation[:32000], 16000, rate)
+    loud = [event for event in recognize(recognizer, 32768 * audio, rate=rate) if isinstance(event, Error)]
+    assert len(loud) == 1 and "floats must be in [-1, 1]; divide samples in the range of int16 by 32768" in loud[0].text
+    whole = (32767 * audio).astype(np.int16)
+    assert not any(isinstance(event, Error) for event in recognize(recognizer, whole, rate=rate))
+
+
 def test_one_nan_does_not_spoil_resampled_audio(recognizer: Recognizer, conversation: np.ndarray) -> None:
     broken, silent = (soxr.resample(conversation[:90000], 16000, 48000) for _ in range(2))
     broken[20000], silent[20000] = np.nan, 0

@@ -62,9 +62,12 @@ def test_model_without_decoder_allows_only_beam_search(onnx: OnnxModel) -> None:
 @pytest.mark.parametrize(
     ("samples", "message"),
     [
-        ([0.0, 0.1], "samples have the type list; expected a NumPy array"),
-        (np.zeros(10), "dtype float64; expected float32 in ±1 or int16"),
-        (np.zeros(10, np.int32), "dtype int32"),
+        (b"1234", r"samples have the type bytes; expected .*: use numpy\.frombuffer\(samples, numpy\.int16\) for"),
+        ([0, 1], r"dtype int64; expected float32 in ±1 or int16: pass samples\.astype\(numpy\.int16\)"),
+        ([[0.0], [0.1, 0.2]], "samples are a list of lists of different lengths"),
+        (["a"], "dtype <U1; expected float32 in ±1 or int16$"),
+        (np.zeros(10, np.int32), r"dtype int32; .*: pass \(samples / 2\*\*31\)\.astype\(numpy\.float32\)"),
+        (np.zeros(10, np.uint8), r"dtype uint8; .*: pass \(samples\.astype\(numpy\.float32\) - 128\) / 128"),
         (
             np.zeros((2, 100), np.float32),
             r"shape \(2, 100\); expected \(num_samples,\), or \(num_samples, num_channels",
@@ -73,9 +76,30 @@ def test_model_without_decoder_allows_only_beam_search(onnx: OnnxModel) -> None:
         (np.zeros((10, 2, 1), np.float32), r"shape \(10, 2, 1\)"),
     ],
 )
-def test_samples_of_another_kind(recognizer: Recognizer, samples: np.ndarray, message: str) -> None:
+def test_samples_of_another_kind(recognizer: Recognizer, samples: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         recognizer.stream().accept_waveform(samples)
+
+
+@pytest.mark.parametrize("convert", [np.float64, np.float16, np.longdouble, lambda x: x.tolist(), tuple])
+def test_other_floats_are_converted(recognizer: Recognizer, conversation: np.ndarray, convert: Any) -> None:
+    audio = conversation[:48000].astype(np.float16).astype(np.float32)
+    streams = recognizer.stream(), recognizer.stream()
+    for stream, samples in zip(streams, (audio, convert(audio)), strict=True):
+        stream.accept_waveform(samples)
+        stream.finish()
+    expected, found = (stream.events() for stream in streams)
+    assert found == expected and expected
+
+
+@pytest.mark.filterwarnings("error")
+def test_floats_beyond_float32_are_not_finite(recognizer: Recognizer) -> None:
+    stream = recognizer.stream()
+    stream.accept_waveform(np.full(16000, 1e300))
+    stream.accept_waveform(np.full((16000, 2), 3e38, np.float32))
+    stream.finish()
+    (error,) = stream.events()
+    assert error.type == "error" and "samples were not finite" in error.text
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int16])

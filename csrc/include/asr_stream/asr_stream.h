@@ -197,7 +197,8 @@ ASR_API asr_status asr_stream_new(const asr_model *model, int32_t sample_rate, c
 ASR_API void asr_stream_free(asr_stream *stream);
 
 /* Adds num_samples samples: f32 in [-1, 1], i16 in [-32768, 32767]. Samples that are not finite count as silence. An
- * ERROR event reports them once, until the next gap, asr_stream_end_utterance or asr_stream_change. */
+ * ERROR event reports them once, until the next gap, asr_stream_end_utterance or asr_stream_change. Floats far beyond 1
+ * are used unchanged; an ERROR event reports them once: those in the range of i16 must be divided by 32768. */
 ASR_API asr_status asr_stream_accept_f32(asr_stream *stream, const float *samples, size_t num_samples);
 ASR_API asr_status asr_stream_accept_i16(asr_stream *stream, const int16_t *samples, size_t num_samples);
 

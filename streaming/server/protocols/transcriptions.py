@@ -29,7 +29,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from asr._core import language_name
-from asr.streaming.events import Final, joined, spaced, timed_word
+from asr.streaming.events import Error, Final, joined, spaced, timed_word
 from asr.streaming.server.protocols.common import (
     ProtocolError,
     check_keywords,
@@ -120,13 +120,15 @@ class Transcriptions:
                 form, file = await receive_form(Request(scope, receive), server)
                 upload = Upload(file, server.limits.max_upload_s)
                 try:
-                    finals, options = _finals(session, upload), Options.from_form(form, server.language)
+                    problems: list[str] = []
+                    finals = _finals(session, upload, problems)
+                    options = Options.from_form(form, server.language)
                     changes = {"text": options.text, "hotwords": options.keywords}
                     try:
                         await session.change(**{name: value for name, value in changes.items() if value})
                     except SessionFailed as error:
                         raise ProtocolError(str(error), code="stopping", status=503) from error
-                    await _unless_gone(receive, self._answer(session, finals, options, scope, receive, send))
+                    await _unless_gone(receive, self._answer(session, finals, problems, options, scope, receive, send))
                 finally:
                     upload.close()
         except ClientDisconnect:
@@ -141,6 +143,7 @@ class Transcriptions:
         self,
         session: Session,
         finals: AsyncGenerator[Final, None],
+        problems: list[str],
         options: Options,
         scope: Scope,
         receive: Receive,
@@ -148,18 +151,19 @@ class Transcriptions:
     ) -> None:
         async with aclosing(finals):
             # Clients such as LiveKit add their own keywords, so an unusable keyword must not fail the request.
-            warnings = warnings_about(options.keywords, session.recognizer.hotwords)
+            problems += warnings_about(options.keywords, session.recognizer.hotwords)
             if options.stream:
-                await _stream(finals, options.logprobs, warnings, send)
+                await _stream(finals, options.logprobs, problems, send)
                 return
             all_finals = [final async for final in finals]
             # On a thread, because hours of audio have a hundred thousand words.
-            response = await asyncio.to_thread(_whole, all_finals, session.audio_s, options, warnings)
+            response = await asyncio.to_thread(_whole, all_finals, session.audio_s, options, problems)
             await response(scope, receive, send)
 
 
-async def _finals(session: Session, upload: Upload) -> AsyncGenerator[Final, None]:
-    """Yields the nonempty finals of a file. Raises ProtocolError if the file cannot be read to its end."""
+async def _finals(session: Session, upload: Upload, problems: list[str]) -> AsyncGenerator[Final, None]:
+    """Yields the nonempty finals of a file, and adds the errors of its audio to `problems`. Raises ProtocolError if the
+    file cannot be read to its end."""
 
     async def feed() -> None:
         try:
@@ -175,6 +179,8 @@ async def _finals(session: Session, upload: Upload) -> AsyncGenerator[Final, Non
         async for event in session.events():
             if isinstance(event, Final) and event.text:
                 yield event
+            elif isinstance(event, Error):
+                problems.append(event.text)
         await feeding
     except ValueError as error:  # AudioFileError, or a sample rate out of range
         reason = str(error).rstrip(".")
