@@ -1,4 +1,4 @@
-"""File properties that libsndfile does not report: the format, truncation, and concatenated recordings.
+"""File properties that libsndfile does not report: the format, truncation, wrong sizes, and concatenated recordings.
 
 Ogg and MP3 files may be concatenated (RFC 3533, section 4; MP3 by `cat`); libsndfile reads only the first recording. It
 also reads a truncated Ogg, WAV, AIFF, AU or W64 file without an error.
@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import IO
+from typing import IO, NamedTuple
 
 UNKNOWN_SIZE = 0x7FFF0000
 """Lengths in a header from this value on mean that the file was written to a pipe, so its length was unknown."""
 UNKNOWN_FRAMES = 1 << 62
 """libsndfile's number for a FLAC stream of unknown length."""
+UNSIZED = b"\xff\xff\xff\xff"
+"""The size in a WAV or AU header that means: up to the end of the file."""
 FFMPEG_KINDS = {"matroska": "WebM or Matroska", "mov": "MP4 or M4A", "aac": "AAC", "asf": "WMA", "amr": "AMR"}
-"""ffmpeg's demuxers for formats that libsndfile cannot read, and the usual names of these formats."""
+"""Formats that libsndfile cannot read, and their usual names. ffmpeg reads them, and others that have no name here."""
 
 _MP3_BITRATES = (  # kbit/s, layer III: MPEG 1, and MPEG 2 and 2.5
     (0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320),
@@ -68,6 +70,52 @@ def parts(
     if kind == "mp3":
         return _mp3_parts(file, size, stopped), True
     return [(0, size)], True
+
+
+class Layout(NamedTuple):
+    """Header and audio of a file whose header libsndfile misunderstands.
+
+    ranges: (begin, end) in bytes, to be read as one file. size_at: position of the header's size of the audio, to be
+    replaced by UNSIZED. is_unsized: the header says 0 bytes.
+    """
+
+    ranges: list[tuple[int, int]]
+    size_at: int
+    is_unsized: bool
+
+
+def unusual_layout(file: IO[bytes], size: int) -> Layout | None:
+    """The layout of a WAV or AU file whose header says 0 bytes of audio although more bytes follow, because its
+    recorder crashed, or of a WAV file with several chunks of audio; None for other files. size: bytes of the file."""
+    file.seek(0)
+    head = file.read(12)
+    if head.startswith(b".snd"):
+        is_unsized = head[8:12] == bytes(4) and size > int.from_bytes(head[4:8], "big")
+        return Layout([(0, size)], 8, True) if is_unsized else None
+    if head[:4] != b"RIFF" or head[8:] != b"WAVE":
+        return None
+    found: list[tuple[int, int]] = []
+    position = len(head)
+    for _ in range(MAX_PARTS):
+        name, num_bytes = _chunk(file, position)
+        begin = position + 8
+        if not name or position >= size:
+            break
+        if name == b"data":
+            next_name, next_bytes = _chunk(file, begin)
+            if num_bytes == 0 and not found and size > begin and (not next_name or begin + next_bytes > size):
+                return Layout([(0, size)], begin - 4, True)
+            found.append((begin, min(begin + num_bytes, size)))
+        position = begin + num_bytes + num_bytes % 2
+    return Layout([(0, found[0][1]), *found[1:]], found[0][0] - 4, False) if len(found) > 1 else None
+
+
+def _chunk(file: IO[bytes], at: int) -> tuple[bytes, int]:
+    """Name and bytes of the RIFF chunk at a position; the name is empty if there is none."""
+    file.seek(at)
+    header = file.read(8)
+    is_chunk = len(header) == 8 and all(0x20 <= byte < 0x7F for byte in header[:4])
+    return (header[:4] if is_chunk else b""), int.from_bytes(header[4:], "little")
 
 
 def share_present(log: str) -> float:

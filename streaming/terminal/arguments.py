@@ -10,7 +10,7 @@ from pathlib import Path
 import asr
 from asr.command import Parser
 from asr.options import flag
-from asr.streaming.audio.audio_file import STDIN
+from asr.streaming.audio.open_file import STDIN
 from asr.streaming.terminal.formats import FORMATS, format_of, is_folder, is_taken, output_path
 from asr.streaming.terminal.options import add_recognition_options
 from asr.streaming.terminal.typing_tools import TOOLS
@@ -33,8 +33,8 @@ examples:
   asr-stream talk.flac --output talk.srt   subtitles
   asr-stream *.mp3 --format json --output texts/
                                            events for programs, in a file each
-  ffmpeg -v error -nostdin -i https://... -f wav - | asr-stream -
-                                           audio that another program downloads
+  ffmpeg -v error -nostdin -i https://... -af aresample=async=1:first_pts=0 \\
+    -f wav - | asr-stream -                audio that another program downloads
   arecord -q -f S16_LE -r 16000 -t raw | asr-stream - --raw-rate 16000
                                            live audio of another program
   asr-stream --sample                      the bundled recording

@@ -105,7 +105,8 @@ class _Interrupt:
 
 def _files(recognizer: Recognizer, args: argparse.Namespace, interrupt: _Interrupt) -> int:
     from asr.cores import num_cores
-    from asr.streaming.audio.audio_file import STDIN, duration_s
+    from asr.streaming.audio.audio_file import duration_s
+    from asr.streaming.audio.open_file import STDIN
     from asr.streaming.terminal.files import Transcriber, show_files
 
     paths = [str(SAMPLE)] if args.sample else args.file

@@ -14,7 +14,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from asr.streaming.audio.audio_file import name_of, read_blocks
+from asr.streaming.audio.audio_file import read_blocks
+from asr.streaming.audio.open_file import name_of
 from asr.streaming.resampler import SAMPLE_RATE
 from asr.streaming.terminal.stats import Stats
 

@@ -13,9 +13,10 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 import soundfile
+from support.media import ffmpeg
 
 from asr.containers import MAX_PARTS, kind_of, parts
-from asr.streaming.audio import audio_file
+from asr.streaming.audio import open_file
 from asr.streaming.audio.audio_file import AudioFileError, duration_s, read_blocks
 
 FORMATS: dict[str, dict[str, str]] = {
@@ -48,17 +49,6 @@ def encode(samples: np.ndarray, suffix: str) -> bytes:
     return file.getvalue()
 
 
-def ffmpeg(folder: Path, sample: np.ndarray, name: str, *options: str) -> Path:
-    """The recording as written by ffmpeg to a pipe or, if a format requires it, to a file."""
-    soundfile.write(folder / "source.wav", sample, 16000)
-    command = ["ffmpeg", "-v", "error", "-i", str(folder / "source.wav"), *options]
-    if "-f" in options:
-        (folder / name).write_bytes(subprocess.run([*command, "-"], check=True, capture_output=True).stdout)
-    else:
-        subprocess.run([*command, str(folder / name)], check=True)
-    return folder / name
-
-
 # ---- cut, and joined ----
 
 
@@ -86,7 +76,43 @@ def test_channels_are_averaged_unless_they_cancel(sample: np.ndarray, tmp_path: 
     path, left = tmp_path / "stereo.wav", sample / np.float32(32768)
     for right, expected in [(0.5 * left, 0.75 * left), (-left, left), (-0.9 * left, 0.05 * left)]:
         soundfile.write(path, np.stack([left, right], axis=1), 16000, subtype="FLOAT")
-        np.testing.assert_allclose(read(path)[0], expected, atol=1e-6)
+        warnings: list[str] = []
+        np.testing.assert_allclose(read(path, warn=warnings.append)[0], expected, atol=1e-6)
+        assert len(warnings) == (expected is left)
+        assert all("its channels cancel each other, so only the first one is used" in warning for warning in warnings)
+
+
+def test_one_channel_or_each(sample: np.ndarray, tmp_path: Path) -> None:
+    path, left = tmp_path / "stereo.wav", sample[:20000] / np.float32(32768)
+    both = np.stack([left, left[::-1]], axis=1)
+    soundfile.write(path, both, 16000)
+    for number in (1, 2):
+        assert np.array_equal(read(path, channel=number)[0], both[:, number - 1])
+    assert np.array_equal(np.concatenate([block for block, _ in read_blocks(path, channel="each")]), both)
+    assert read(path, channel=3)[1] == f"{path} has no channel 3: choose from 1 to 2, mix or each"
+    soundfile.write(path, np.zeros((1000, 9)), 16000)
+    assert f"{path} has 9 channels; channel each takes up to 8" in read(path, channel="each")[1]
+
+
+def test_each_channel_needs_as_many_in_all_recordings(sample: np.ndarray, tmp_path: Path) -> None:
+    path, content = tmp_path / "a.ogg", b""
+    for num_channels in (2, 1):
+        file = io.BytesIO()
+        soundfile.write(file, np.stack([sample[:16000]] * num_channels, axis=1), 16000, format="OGG")
+        content += file.getvalue()
+    path.write_bytes(content)
+    with pytest.raises(AudioFileError, match="goes on with 1 channels after 2, which channel each does not take"):
+        list(read_blocks(path, channel="each"))
+    assert read(path)[1] == ""
+
+
+@pytest.mark.filterwarnings("error")
+def test_huge_samples_make_no_noise(tmp_path: Path) -> None:
+    path = tmp_path / "a.wav"
+    soundfile.write(path, np.full((4000, 2), 3e38, np.float32), 16000, subtype="FLOAT")
+    assert read(path)[0].max() == np.float32(3e38)
+    soundfile.write(path, np.array([[np.inf, -np.inf]] * 4000, np.float32), 16000, subtype="FLOAT")
+    assert len(read(path)[0]) == 4000
 
 
 @pytest.mark.parametrize("suffix", ["ogg", "opus", "mp3"])
@@ -107,15 +133,51 @@ def test_recordings_one_after_the_other_are_all_read(suffix: str, sample: np.nda
 
 
 def test_a_wav_whose_header_lies_about_its_length(sample: np.ndarray, tmp_path: Path) -> None:
-    """Of a program that did not know it, or of a recorder that lost power."""
+    """Of a program that did not know it."""
     path, wav, whole = tmp_path / "a.wav", encode(sample, "wav"), (len(sample), "")
     at = wav.index(b"data") + 4
     expected = dict.fromkeys((0xFFFFFFFF, 0x7FFFFFFF, 0x7FFFFFD3, 0x80000000), whole)
-    expected |= {10: (5, ""), 0: (0, f"{path} holds no audio")}
-    for size, found in expected.items():
+    for size, found in (expected | {10: (5, "")}).items():
         path.write_bytes(wav[:at] + size.to_bytes(4, "little") + wav[at + 4 :])
         samples, trouble = read(path)
         assert (len(samples), trouble) == found
+
+
+def without_size(content: bytes, at: int) -> bytes:
+    return content[:at] + bytes(4) + content[at + 4 :]
+
+
+@pytest.mark.parametrize("suffix", ["wav", "au"])
+def test_a_header_of_0_bytes_of_a_recorder_that_crashed(suffix: str, sample: np.ndarray, tmp_path: Path) -> None:
+    path, fifo, content = tmp_path / f"a.{suffix}", tmp_path / "fifo", encode(sample, suffix)
+    content = without_size(content, content.index(b"data") + 4 if suffix == "wav" else 8)
+    path.write_bytes(content)
+    os.mkfifo(fifo)
+    threading.Timer(0.1, fifo.write_bytes, [content]).start()
+    for source in (path, fifo):
+        warnings: list[str] = []
+        samples, trouble = read(source, warn=warnings.append)
+        assert np.array_equal(samples, sample / np.float32(32768)) and trouble == ""
+        assert warnings == [
+            f"{source}: its header says 0 bytes of audio, as after a crash of the recorder; it is read to its end"
+        ]
+
+
+def test_a_wav_without_audio_stays_one(sample: np.ndarray, tmp_path: Path) -> None:
+    path, wav = tmp_path / "a.wav", encode(sample[:0], "wav")
+    for end in (b"", b"LIST" + (4).to_bytes(4, "little") + b"INFO"):
+        path.write_bytes(wav + end)
+        warnings: list[str] = []
+        assert read(path, warn=warnings.append)[1] == f"{path} holds no audio" and not warnings
+
+
+def test_all_chunks_of_audio_are_read(sample: np.ndarray, tmp_path: Path) -> None:
+    path, wav = tmp_path / "a.wav", encode(sample, "wav")
+    begin = wav.index(b"data")
+    chunks = [b"data" + len(piece).to_bytes(4, "little") + piece for piece in (wav[begin + 8 : 50000], wav[50000:])]
+    path.write_bytes(wav[:begin] + chunks[0] + b"LIST" + (4).to_bytes(4, "little") + b"INFO" + chunks[1])
+    samples, trouble = read(path)
+    assert np.array_equal(samples, sample / np.float32(32768)) and trouble == ""
 
 
 def test_a_flac_of_unknown_length(sample: np.ndarray, tmp_path: Path) -> None:
@@ -148,56 +210,6 @@ def test_an_mp3_is_decoded_without_noise(sample: np.ndarray, tmp_path: Path, cap
     assert np.abs(samples - whole).max() < 1e-4
 
 
-# ---- formats that libsndfile does not support ----
-
-
-@pytest.mark.parametrize("name", ["a.webm", "a.mka", "a.m4a", "a.mp4", "a.aac", "a.wma"])
-def test_ffmpeg_reads_the_rest(name: str, sample: np.ndarray, tmp_path: Path) -> None:
-    path = ffmpeg(tmp_path, sample, name, "-ar", "16000" if name != "a.webm" else "48000")
-    samples, trouble = read(path)
-    assert trouble == ""
-    rate = next(read_blocks(path))[1]
-    assert -0.01 < len(samples) / rate - len(sample) / 16000 < 0.2
-    with path.open("rb") as file:
-        assert np.array_equal(read(file)[0], samples)
-
-
-def test_ffmpeg_is_named_where_it_is_missing(
-    sample: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = ffmpeg(tmp_path, sample, "a.m4a")
-    monkeypatch.setenv("PATH", str(tmp_path))
-    _, trouble = read(path)
-    assert trouble.startswith(f"{path} is MP4 or M4A, which needs ffmpeg") and "apt-get install ffmpeg" in trouble
-
-
-@pytest.mark.parametrize("name", ["a.webm", "a.m4a"])
-def test_what_ffmpeg_finds_cut_is_reported(name: str, sample: np.ndarray, tmp_path: Path) -> None:
-    path = ffmpeg(tmp_path, sample, name, *(("-movflags", "faststart") if name == "a.m4a" else ()))
-    path.write_bytes(path.read_bytes()[: path.stat().st_size * 2 // 3])
-    samples, trouble = read(path)
-    assert len(samples) and trouble.startswith(f"{path} is damaged or cut short: ffmpeg says: ")
-
-
-def test_a_playlist_in_disguise_opens_no_other_file(sample: np.ndarray, tmp_path: Path) -> None:
-    secret = tmp_path / "secret.wav"
-    soundfile.write(secret, sample, 16000)
-    for number, content in enumerate((f"#EXTM3U\n#EXTINF:5,\n{secret}\n", f"ffconcat version 1.0\nfile {secret}\n")):
-        path = tmp_path / f"{number}.webm"
-        path.write_text(content)
-        samples, trouble = read(path)
-        assert len(samples) == 0 and "cannot read" in trouble
-
-
-def test_ffmpeg_ends_with_its_reader(sample: np.ndarray, tmp_path: Path) -> None:
-    blocks = read_blocks(ffmpeg(tmp_path, np.tile(sample, 20), "a.mka"))
-    next(blocks)
-    children = f"/proc/{os.getpid()}/task/{threading.get_native_id()}/children"
-    assert Path(children).read_text().split()
-    blocks.close()
-    assert Path(children).read_text().split() == []
-
-
 # ---- bounds ----
 
 
@@ -217,7 +229,7 @@ def test_recordings_one_after_the_other_are_bounded_together(sample: np.ndarray,
 
 
 def test_a_pipe_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audio_file, "MAX_PIPED", 1 << 20)
+    monkeypatch.setattr(open_file, "MAX_PIPED", 1 << 20)
     reader, writer = os.pipe()
     process = subprocess.Popen(["sh", "-c", "printf OggS; cat /dev/zero"], stdout=writer)
     os.close(writer)

@@ -1,0 +1,337 @@
+"""Opens the recordings in a file or a pipe: with libsndfile, else with ffmpeg, if that is installed."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import select
+import stat
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from io import BytesIO, FileIO
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from asr.containers import (
+    FFMPEG_KINDS,
+    MAX_PARTS,
+    UNSIZED,
+    AudioFileError,
+    kind_of,
+    knows_length,
+    parts,
+    unusual_layout,
+)
+from asr.streaming.audio.ffmpeg import HOW_TO_INSTALL, IN_TIME, Ffmpeg, find_ffmpeg
+from asr.text import printable
+
+if TYPE_CHECKING:
+    from asr.streaming.audio.sequential_file import SequentialFile
+
+MAX_PIPED = 1 << 29
+"""Maximum bytes from a pipe in a format that cannot be decoded as it arrives; they are kept until the pipe ends."""
+WAIT_S = 0.1
+STDIN = "-"
+INTO_A_PIPE = f"ffmpeg -v error -nostdin -i FILE {' '.join(IN_TIME)} -f wav - |"
+_STREAMED = (b"RIFF", b"RF64", b"FORM", b".snd", b"fLaC")
+"""Magic numbers of the formats that libsndfile reads without seeking to the end."""
+_SDS = b"\xf0\x7e"
+"""Magic number of MIDI sample dumps. For a damaged one, libsndfile writes thousands of lines to standard output."""
+_HEAD = 16
+
+
+@dataclass(frozen=True)
+class Opened:
+    """The recordings of a file, each with whether its header has the length.
+
+    check: called with the seconds of audio after the last recording. Raises AudioFileError if audio was lost that the
+        headers of the recordings do not show.
+    """
+
+    recordings: Iterator[tuple[SequentialFile, bool]]
+    check: Callable[[float], None] = lambda done_s: None
+
+
+@contextlib.contextmanager
+def open_recordings(
+    path: str | Path | IO[bytes], raw_rate: int | None, stopped: Callable[[], object], warn: Callable[[str], object]
+) -> Iterator[Opened]:
+    """For the arguments see `read_blocks`. Raises the errors of libsndfile, OSError and AudioFileError."""
+    name = name_of(path)
+    with contextlib.ExitStack() as stack:
+        file: Any = _open_file(path, stack)
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            pipe = Pipe(file, stopped)
+            head = pipe.peek(_HEAD)
+            opened = None
+            if raw_rate is not None or head.startswith(_STREAMED):
+                opened = _of_pipe(pipe, raw_rate, name, warn)
+            if opened:
+                yield opened
+                return
+            # A file that begins with zeros is not audio and may be endless, like /dev/zero.
+            content = pipe.read_all() if head.strip(b"\0") else head
+            stored = stack.enter_context(tempfile.TemporaryFile())
+            stored.write(content)
+            file = _open_file(stored, stack)
+        elif raw_rate is not None:
+            yield Opened(iter([(_sound_file(file.fileno(), raw_rate), True)]))
+            return
+        head = file.read(_HEAD)
+        if not head:
+            hint = f"; send audio into it: {INTO_A_PIPE} ..." if path == STDIN else ""
+            raise AudioFileError(f"{name} is empty{hint}")
+        if head.startswith(_SDS):
+            raise AudioFileError(f"{name} is a MIDI sample dump, which is not supported; convert it to WAV")
+        kind, reason = kind_of(head), ""
+        if kind not in FFMPEG_KINDS:
+            found = _of_libsndfile(path, file, kind, stopped, warn)
+            if isinstance(found, Opened):
+                yield found
+                return
+            reason = found
+        program = find_ffmpeg()
+        if program is None:
+            trouble = f"cannot read {name}: {reason} ffmpeg may read it, but it"
+            if not reason:
+                trouble = f"{name} is {FFMPEG_KINDS[kind]}, which needs ffmpeg, and ffmpeg"
+            raise AudioFileError(f"{trouble} is not installed: {HOW_TO_INSTALL}")
+        ffmpeg = stack.enter_context(Ffmpeg(program, file, name, reason))
+        yield _of_ffmpeg(ffmpeg, name, stopped, warn)
+
+
+def name_of(path: str | Path | IO[bytes]) -> str:
+    """The file's name for messages."""
+    if not isinstance(path, (str, Path)):
+        return "the file"
+    return "standard input" if path == STDIN else printable(str(path))
+
+
+def reason_of(error: Exception) -> str:
+    """The error of libsndfile or the system, for messages."""
+    reason = getattr(error, "error_string", "") or getattr(error, "strerror", "") or str(error)
+    # libsndfile reports a damaged MP3 this way.
+    return "It is damaged, or not audio." if "does not exist" in reason else printable(reason)
+
+
+def raw_format(rate: int | None) -> dict[str, Any]:
+    """The arguments of soundfile for raw samples at this rate."""
+    if rate is None:
+        return {}
+    return {"format": "RAW", "subtype": "PCM_16", "endian": "LITTLE", "channels": 1, "samplerate": rate}
+
+
+def _sound_file(source: Any, raw_rate: int | None = None) -> SequentialFile:
+    from asr.streaming.audio.sequential_file import SequentialFile
+
+    return SequentialFile(source, closefd=False, **raw_format(raw_rate))
+
+
+def _open_file(path: str | Path | IO[bytes], stack: contextlib.ExitStack) -> Any:
+    """The file or pipe, at its beginning."""
+    if not isinstance(path, (str, Path)):
+        path.flush()
+        file = open(path.fileno(), "rb", closefd=False)  # noqa: SIM115, closed by `stack`
+        file.seek(0)
+        return stack.enter_context(file)
+    if path == STDIN:
+        return stack.enter_context(_open_stdin())
+    if Path(path).is_fifo():
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # does not wait for a writer
+        os.set_blocking(descriptor, True)
+        return stack.enter_context(open(descriptor, "rb", buffering=0))
+    if Path(path).is_file():
+        return stack.enter_context(open(path, "rb"))
+    if Path(path).is_dir():
+        raise AudioFileError(f"{name_of(path)} is a folder: name its files, or use `asr transcribe`")
+    hint = f"; download it: {INTO_A_PIPE} asr-stream -" if "://" in str(path) else ""
+    raise AudioFileError(f"there is no audio file {name_of(path)}{hint}")
+
+
+def _open_stdin() -> FileIO:
+    if sys.stdin is None:
+        raise AudioFileError(f"standard input is closed; send audio into it: {INTO_A_PIPE} ...")
+    if sys.stdin.isatty():
+        raise AudioFileError(f"standard input is a terminal; send audio into it: {INTO_A_PIPE} ...")
+    return open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)
+
+
+def _of_pipe(pipe: Pipe, raw_rate: int | None, name: str, warn: Callable[[str], object]) -> Opened | None:
+    """The recording in a pipe; None if libsndfile cannot read its format."""
+    import soundfile
+
+    try:
+        file = _sound_file(pipe, raw_rate)
+        if file.frames == 0 and (layout := unusual_layout(BytesIO(pipe.kept), len(pipe.kept))):
+            pipe.begin_again(layout.size_at, UNSIZED)
+            file = _sound_file(pipe, raw_rate)
+            warn(_unsized(name))
+    except soundfile.LibsndfileError:
+        return None
+    return Opened(iter([(file, False)]))
+
+
+def _of_libsndfile(
+    path: str | Path | IO[bytes], file: Any, kind: str, stopped: Callable[[], object], warn: Callable[[str], object]
+) -> Opened | str:
+    """The recordings in a file; the reason if libsndfile cannot read its format."""
+    import soundfile
+
+    name, size = name_of(path), file.seek(0, os.SEEK_END)
+    sections, whole = parts(file, kind, size, stopped)
+    if len(sections) > MAX_PARTS:
+        raise AudioFileError(f"{name} has more than {MAX_PARTS} recordings; split it")
+    is_sized = [kind != "mp3" or knows_length(file, begin) for begin, _ in sections]
+    sources: list[Any]
+    if layout := unusual_layout(file, size):
+        sources = [Section(file, layout.ranges, layout.size_at)]
+        if layout.is_unsized:
+            warn(_unsized(name))
+    elif len(sections) > 1:
+        sources = [Section(file, [section]) for section in sections]
+    elif isinstance(path, (str, Path)) and Path(path).is_file() and path != STDIN:
+        sources = [os.fsencode(path)]  # libsndfile recognizes headerless formats by their suffix
+    else:
+        os.lseek(file.fileno(), 0, os.SEEK_SET)  # `file.seek` may move only within its buffer
+        sources = [file.fileno()]
+    try:
+        first = _sound_file(sources[0])
+    except soundfile.LibsndfileError as error:
+        return reason_of(error)
+
+    def check(done_s: float) -> None:
+        if not whole:
+            raise AudioFileError(f"{name} is cut short: it ends in the middle of a recording, after {done_s:.1f} s")
+
+    recordings = itertools.chain([first], map(_sound_file, sources[1:]))
+    return Opened(zip(recordings, is_sized, strict=True), check)
+
+
+def _of_ffmpeg(ffmpeg: Ffmpeg, name: str, stopped: Callable[[], object], warn: Callable[[str], object]) -> Opened:
+    pipe = Pipe(ffmpeg.output, stopped, ffmpeg.max_wait_s)
+
+    def check(done_s: float) -> None:
+        if said := ffmpeg.check(done_s > 0, pipe.is_late):
+            warn(f"{name}: {said}")
+
+    has_audio = bool(pipe.peek(_HEAD))
+    return Opened(iter([(_sound_file(pipe), False)] if has_audio else []), check)
+
+
+def _unsized(name: str) -> str:
+    return f"{name}: its header says 0 bytes of audio, as after a crash of the recorder; it is read to its end"
+
+
+class Section:
+    """Ranges of a file as one file, with the interface of a file."""
+
+    def __init__(self, file: IO[bytes], ranges: list[tuple[int, int]], size_at: int | None = None) -> None:
+        """ranges: (begin, end) in bytes. size_at: position of a size that is replaced by UNSIZED."""
+        self._file, self._ranges, self._size_at = file, ranges, size_at
+        self._position = 0
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        length = sum(end - begin for begin, end in self._ranges)
+        self._position = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: length}[whence]
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def read(self, size: int) -> bytes:
+        data, before = b"", 0
+        for begin, end in self._ranges:
+            at = self._position + len(data) - before
+            if len(data) < size and 0 <= at < end - begin:
+                self._file.seek(begin + at)
+                data += self._file.read(min(size - len(data), end - begin - at))
+            before += end - begin
+        if self._size_at is not None and 0 <= (at := self._size_at - self._position) <= len(data) - len(UNSIZED):
+            data = data[:at] + UNSIZED + data[at + len(UNSIZED) :]
+        self._position += len(data)
+        return data
+
+
+class Pipe:
+    """A pipe that looks like a very long file to libsndfile, which wants to seek but reads in order.
+
+    The last bytes read are kept, so that it can read a header twice.
+    """
+
+    LENGTH = 1 << 60
+    KEPT = 1 << 20
+    PIECE = 1 << 16
+    AUDIO = (b"data", b"SSND")
+    """Names of the chunks with the audio in WAV and AIFF."""
+
+    def __init__(self, file: FileIO, stopped: Callable[[], object], max_wait_s: float = float("inf")) -> None:
+        """max_wait_s: time to wait for the writer, in all; then the input ends and `is_late` is set."""
+        self._file = file
+        self._stopped = stopped
+        self._wait_left_s = max_wait_s
+        self.is_late = False
+        self._content = bytearray()
+        self._begin = 0  # position of the content in the file
+        self._position = 0
+        self._ended = False
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._position = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self.LENGTH}[whence]
+        return self._position
+
+    def tell(self) -> int:
+        return self._position
+
+    def read(self, size: int) -> bytes:
+        at = self._position - self._begin
+        # Before the audio libsndfile skips chunks. After it, it looks for more of them, which would wait for the end.
+        if at < 0 or (at > len(self._content) and (at > MAX_PIPED or any(x in self._content for x in self.AUDIO))):
+            return b""
+        while len(self._content) < at + size and self._receive():
+            pass
+        data = bytes(self._content[at : at + size])
+        self._position += len(data)
+        if (excess := at - 2 * self.KEPT) > 0:
+            del self._content[: excess + self.KEPT]
+            self._begin += excess + self.KEPT
+        return data
+
+    def peek(self, size: int) -> bytes:
+        data = self.read(size)
+        self._position -= len(data)
+        return data
+
+    @property
+    def kept(self) -> bytes:
+        """The bytes that were read last; all of them while a header is read."""
+        return bytes(self._content)
+
+    def begin_again(self, at: int, data: bytes) -> None:
+        """Goes back to the beginning, with `data` at this position instead of what was there."""
+        self._content[at : at + len(data)] = data
+        self._position = 0
+
+    def read_all(self) -> bytes:
+        """All of the input. Raises AudioFileError if it exceeds MAX_PIPED."""
+        while self._receive():
+            if len(self._content) > MAX_PIPED:
+                raise AudioFileError(
+                    f"more than {MAX_PIPED >> 20} MB came through a pipe in a format that cannot be read before the "
+                    "pipe ends; write it to a file"
+                )
+        return bytes(self._content)
+
+    def _receive(self) -> bool:
+        """Waits for more bytes; false at the end."""
+        if os.name == "posix":  # other systems cannot wait for a pipe
+            while not self._ended and not select.select([self._file], [], [], WAIT_S)[0]:
+                self._wait_left_s -= WAIT_S
+                self.is_late = self._wait_left_s < 0
+                self._ended = self.is_late or bool(self._stopped())
+        piece = b"" if self._ended or self._stopped() else self._file.read(self.PIECE) or b""
+        self._ended = not piece
+        self._content += piece
+        return bool(piece)
