@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import asr
+from asr.channels import parse_channel
 from asr.cores import num_cores
 from asr.options import OPTIONS, flag
 from asr.streaming.corpus.progress import Progress
@@ -34,6 +35,8 @@ examples:
   asr transcribe podcasts/ --out texts
   asr transcribe recordings.tsv talks/ --out texts --srt
   asr transcribe data/dev.jsonl.gz --out texts --model model.onnx --lm bundled
+  asr transcribe calls/ --out texts --channel each
+                                           two speakers on two channels
   asr transcribe corpus/ --out texts --shard $SLURM_ARRAY_TASK_ID/16
                                            in a job array, 1 to 16
   asr transcribe corpus/ --out /shared/texts --ray auto
@@ -58,6 +61,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the transcripts")
     parser.add_argument("--srt", action="store_true", help="also write subtitles, one file per recording")
     parser.add_argument("--audio-root", metavar="DIR", help="base folder of relative paths in tables")
+    parser.add_argument(
+        "--channel",
+        default="mix",
+        metavar="N",
+        help="channel to recognize: a number from 1, each (every channel by itself, with its name) or mix (default)",
+    )
     parser.add_argument("--shard", metavar="i/n", help="process only the i-th of n parts, i from 1 to n")
     parser.add_argument(
         "-j",
@@ -79,10 +88,14 @@ def run(args: argparse.Namespace) -> int:
     """
     if args.jobs is not None and args.jobs < 1:
         raise ValueError(f"--jobs is {args.jobs}; it must be at least 1")
+    try:
+        channel = parse_channel(args.channel)
+    except ValueError as error:
+        raise ValueError(f"--channel {error}") from error
     shard, num_shards = parse_shard(args.shard) if args.shard else (1, 1)
     found = find_recordings(args.inputs, args.audio_root)[shard - 1 :: num_shards]
     options = argparse.Namespace(**{name: getattr(args, name) for name in _option_names()})
-    task = Task(options, args.out.absolute(), args.srt)
+    task = Task(options, args.out.absolute(), args.srt, channel)
     task.out.mkdir(parents=True, exist_ok=True)
     is_new = _check_settings(task)
 
@@ -97,23 +110,28 @@ def run(args: argparse.Namespace) -> int:
         outcomes = run_on_ray(task, left, args.ray, args.jobs)
     else:
         outcomes = run_workers(task, left, min(args.jobs or num_cores(), len(left)))
+    warnings: list[str] = []
     try:
         with Progress(left) as progress, contextlib.closing(outcomes):
             for outcome in outcomes:
-                progress.add(outcome.audio_s, bool(outcome.error))
+                progress.add(outcome.done.audio_s, bool(outcome.error))
+                warnings += outcome.done.warnings
                 if outcome.error:
                     failed.append((str(outcome.recording.audio), outcome.error))
     except ValueError:  # invalid options
         if is_new:
             (task.out / SETTINGS).unlink()
         raise
-    rows = [row for each in recordings if (row := task.row(each)) is not None]
-    name = f"manifest.{shard}-of-{num_shards}.jsonl" if args.shard else "manifest.jsonl"
-    try:
-        write_rows(task.out / name, rows)
-    except OSError as error:
-        failed.append((str(task.out / name), error_line(error)))
-    _report(len(recordings) - len(left), progress.summary(), failed)
+    if channel == "mix":
+        rows = [row for each in recordings if (row := task.row(each)) is not None]
+        name = f"manifest.{shard}-of-{num_shards}.jsonl" if args.shard else "manifest.jsonl"
+        try:
+            write_rows(task.out / name, rows)
+        except OSError as error:
+            failed.append((str(task.out / name), error_line(error)))
+    else:
+        warnings.append(f"no manifest for training, because that mixes the channels: --channel is {channel}")
+    _report(len(recordings) - len(left), progress.summary(), warnings, failed)
     return int(bool(failed))
 
 
@@ -125,7 +143,7 @@ def _option_names() -> list[str]:
 
 def _check_settings(task: Task) -> bool:
     """Raises ValueError if the folder has texts made with different settings. Returns whether it had none."""
-    settings: dict[str, Any] = {"version": asr.__version__}
+    settings: dict[str, Any] = {"version": asr.__version__, "channel": task.channel}
     for name, value in vars(task.options).items():
         settings[name] = OPTIONS[name].default if name in OPTIONS and value is None else value
         if name in ASSETS and value and Path(value).is_file():
@@ -154,10 +172,12 @@ def _shown(name: str, value: Any) -> str:
     return f"{flag(name)} {value:g}" if isinstance(value, float) else f"{flag(name)} {value}"
 
 
-def _report(num_there: int, summary: str, failed: Sequence[tuple[str, str]]) -> None:
+def _report(num_there: int, summary: str, warnings: Sequence[str], failed: Sequence[tuple[str, str]]) -> None:
     if num_there:
         summary += f"; {num_there} transcribed earlier"
     print(summary, file=sys.stderr)
+    for warning in warnings:
+        print(printable(warning), file=sys.stderr)
     if failed:
         print(f"{len(failed)} failed; run the same command to try again:", file=sys.stderr)
     for path, error in failed:

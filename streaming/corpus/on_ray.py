@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from asr.command import how_to_install
-from asr.streaming.corpus.texts import Task
+from asr.streaming.corpus.texts import Done, Task
 from asr.streaming.corpus.workers import Outcome, error_line
 from asr.tables import Recording
 
@@ -52,7 +52,8 @@ def run_on_ray(
             num_cpus=1,
         )
         for result in results.iter_rows():
-            yield Outcome(by_id[result["id"]], result["audio_s"], result["error"])
+            done = Done(result["audio_s"], tuple(result["warnings"]))
+            yield Outcome(by_id[result["id"]], done, result["error"])
     finally:
         ray.shutdown()
 
@@ -67,20 +68,20 @@ class RayWorker:
 
     def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
         recording = Recording(item["id"], Path(item["audio"]), item["speaker"] or None)
-        audio_s, message = 0.0, ""
+        done, message = Done(0.0), ""
         begun = self._task.out / f"{recording.id}.begun"
         try:
             if self._task.is_done(recording):  # done by a worker that died at a later recording
-                audio_s = self._task.row(recording)["duration"]
+                done = Done(self._task.row(recording)["duration"])
             elif begun.exists() and begun.read_text() == self._run:
                 message = "its worker died, perhaps out of memory"
                 self._task.discard_parts(recording)
             else:
                 begun.parent.mkdir(parents=True, exist_ok=True)
                 begun.write_text(self._run)
-                audio_s = self._task.do(self._recognizer, recording)
+                done = self._task.do(self._recognizer, recording)
         except Exception as error:
             message = error_line(error)
         with contextlib.suppress(OSError):
             begun.unlink()
-        return {"id": recording.id, "audio_s": audio_s, "error": message}
+        return {"id": recording.id, "audio_s": done.audio_s, "warnings": list(done.warnings), "error": message}

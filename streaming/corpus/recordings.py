@@ -20,7 +20,12 @@ from typing import Any
 from asr.streaming.audio.audio_file import duration_s
 from asr.tables import AUDIO_SUFFIXES, TABLE_SUFFIXES, Recording, Refusal, read_recordings
 
-SUFFIXES = AUDIO_SUFFIXES.union(".m4a .mp4 .mov .aac .webm .mkv .mka .wma .amr .3gp".split())
+SUFFIXES = AUDIO_SUFFIXES.union(
+    """
+    .3g2 .3gp .aac .ac3 .amr .ape .asf .avi .awb .bw64 .dts .eac3 .flv .m2ts .m4a .m4b .m4v .mka .mkv .mov .mp4 .mpeg
+    .mpg .mts .mxf .ogv .tak .ts .tta .webm .wma .wmv .wv
+    """.split()
+)
 """Suffixes of recordings in folders; ffmpeg reads those that are not of libsndfile."""
 DATA_SET = ".jsonl.gz"
 _HEADERS_AT_A_TIME = 16

@@ -1,7 +1,7 @@
 """The text of one recording on disk. It is complete or missing, so that an interrupted run can continue.
 
 `<id>.jsonl`: the recording, {"type": "recording", ...}, then its events without partials, one per line, as in
-`asr-stream --format json`. `<id>.srt`: optional subtitles.
+`asr-stream --format json`. `<id>.srt`: optional subtitles. With `channel` "each", events and cues name their channel.
 """
 
 from __future__ import annotations
@@ -13,14 +13,22 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from asr.channels import Channel
 from asr.files import part_of, replacing
 from asr.tables import Recording
 
 if TYPE_CHECKING:
-    from asr.streaming.events import Event, Final
+    from asr.streaming.events import Event
     from asr.streaming.recognizer import Recognizer
+
+
+class Done(NamedTuple):
+    """A recording that was transcribed: seconds of audio, and sentences about trouble that did not end it."""
+
+    audio_s: float
+    warnings: tuple[str, ...] = ()
 
 
 class Stopped(Exception):
@@ -31,12 +39,14 @@ class Stopped(Exception):
 class Task:
     """The work to do for each recording. Can be sent to other processes.
 
-    options: those of `add_recognition_options`. out: the folder for texts. srt: whether to write subtitles.
+    options: those of `add_recognition_options`. out: the folder for texts. srt: whether to write subtitles. channel:
+    see `read_blocks`.
     """
 
     options: Namespace
     out: Path
     srt: bool = False
+    channel: Channel = "mix"
 
     def recognizer(self) -> Recognizer:
         """The same recognizer as `asr-stream --file`, so that the text is the same. Raises ValueError."""
@@ -48,26 +58,42 @@ class Task:
         """Whether all outputs of `recording` exist."""
         return all(map(os.path.exists, self._paths(recording)))  # false for a name that is too long
 
-    def do(self, recognizer: Recognizer, recording: Recording, stopped: Callable[[], bool] = lambda: False) -> float:
-        """Writes the text of `recording`; returns its duration in seconds.
+    def do(self, recognizer: Recognizer, recording: Recording, stopped: Callable[[], bool] = lambda: False) -> Done:
+        """Writes the text of `recording`.
 
         Raises ValueError if the recording cannot be read to its end, OSError if the text cannot be written, and Stopped
         if `stopped` became true; then nothing is written.
         """
         target, *subtitles = self._paths(recording)
         if target.exists():
-            events, length_s = read_finals(target), 0.0
+            events, done = read_finals(target), Done(0.0)
         else:
-            events, length_s = _recognize(recognizer, recording, stopped)
+            events, done = self._recognize(recognizer, recording, stopped)
+        finals = [(event, label) for event, label in events if event.type == "final"]
         target.parent.mkdir(parents=True, exist_ok=True)
         for path in subtitles:
-            from asr.streaming.terminal.subtitles import document
+            from asr.streaming.terminal.subtitles import labeled_document
 
-            _write(path, document("srt", (event for event in events if event.type == "final")))
+            _write(path, labeled_document("srt", finals))
         if not target.exists():
-            rows = [_row(recording, events, length_s), *(event.to_dict() for event in events)]
-            write_rows(target, rows)
-        return length_s
+            rows = [event.to_dict() | ({"label": label} if label else {}) for event, label in events]
+            write_rows(target, [_row(recording, [event for event, _ in finals], done.audio_s), *rows])
+        return done
+
+    def _recognize(
+        self, recognizer: Recognizer, recording: Recording, stopped: Callable[[], bool]
+    ) -> tuple[list[tuple[Event, str]], Done]:
+        from asr.streaming.terminal.files import Reading, Transcription
+
+        transcription = Transcription(str(recording.audio))
+        transcription.run(recognizer, Reading(channel=self.channel), wants_partials=False, stopped=stopped)
+        if stopped():
+            raise Stopped
+        if transcription.error:
+            raise ValueError(transcription.error)
+        queued = (transcription.events.get() for _ in range(transcription.events.qsize()))
+        events = [item for item in queued if not isinstance(item, str)]
+        return events, Done(round(transcription.stats.audio_s, 3), tuple(transcription.warnings))
 
     def discard_parts(self, recording: Recording) -> None:
         """Removes the partial files of a worker that died."""
@@ -90,17 +116,18 @@ class Task:
         return [self.out / f"{recording.id}{suffix}" for suffix in (".jsonl", ".srt")[: 1 + self.srt]]
 
 
-def read_finals(path: Path) -> list[Final]:
-    """The finals of a text file."""
+def read_finals(path: Path) -> list[tuple[Event, str]]:
+    """The finals of a text file, each with its label."""
     from asr.runtime.search import Word
     from asr.streaming.events import Final
 
     with path.open(encoding="utf-8") as file:
         events = [event for line in file if (event := json.loads(line))["type"] == "final"]
-    return [
-        Final(event["text"], event["start"], event["end"], tuple(Word(*word.values()) for word in event["words"]))
-        for event in events
-    ]
+    finals: list[tuple[Event, str]] = []
+    for event in events:
+        words = tuple(Word(*word.values()) for word in event["words"])
+        finals.append((Final(event["text"], event["start"], event["end"], words), event.get("label", "")))
+    return finals
 
 
 def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
@@ -108,22 +135,8 @@ def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     _write(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
-def _recognize(recognizer: Recognizer, recording: Recording, stopped: Callable[[], bool]) -> tuple[list[Event], float]:
-    from asr.streaming.terminal.files import Transcription
-
-    transcription = Transcription(str(recording.audio))
-    transcription.run(recognizer, None, realtime=False, wants_partials=False, stopped=stopped)
-    if stopped():
-        raise Stopped
-    if transcription.error:
-        raise ValueError(transcription.error)
-    queued = (transcription.events.get() for _ in range(transcription.events.qsize()))
-    return [event for event in queued if not isinstance(event, str)], round(transcription.stats.audio_s, 3)
-
-
-def _row(recording: Recording, events: Sequence[Event], length_s: float) -> dict[str, Any]:
+def _row(recording: Recording, finals: Sequence[Event], length_s: float) -> dict[str, Any]:
     """A row for `asr prepare`: `text` has the recognized words, without digits and punctuation."""
-    finals = [event for event in events if event.type == "final"]
     confidences = [word.confidence for event in finals for word in event.raw_words]
     row = {
         "type": "recording",

@@ -12,17 +12,17 @@ from multiprocessing.connection import Connection, wait
 from typing import NamedTuple
 
 from asr.command import interrupts_ignored, silence_libraries
-from asr.streaming.corpus.texts import Stopped, Task
+from asr.streaming.corpus.texts import Done, Stopped, Task
 from asr.tables import Recording
 
 _STARTED = "started"
 
 
 class Outcome(NamedTuple):
-    """The result of one recording: seconds of audio, and the error; "" if there is none."""
+    """The result of one recording. error: "" if there is none."""
 
     recording: Recording
-    audio_s: float = 0.0
+    done: Done = Done(0.0)
     error: str = ""
 
 
@@ -133,14 +133,14 @@ def _work(connection: Connection, task: Task, parent: int, warns: bool) -> None:
         connection.send(_STARTED)
         while True:
             recording = connection.recv()
-            audio_s, message = 0.0, ""
+            done, message = Done(0.0), ""
             try:
-                audio_s = task.do(recognizer, recording, lambda: os.getppid() != parent)
+                done = task.do(recognizer, recording, lambda: os.getppid() != parent)
             except Stopped:
                 raise
             except Exception as error:
                 message = error_line(error)
-            connection.send((audio_s, message))
+            connection.send((done, message))
 
 
 def error_line(error: Exception) -> str:

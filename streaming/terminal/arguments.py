@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import asr
+from asr.channels import parse_channel
 from asr.command import Parser
 from asr.options import flag
 from asr.streaming.audio.open_file import STDIN
@@ -31,6 +33,7 @@ examples:
   asr-stream toggle                        pauses dictation, or goes on
   asr-stream talk.mp3 notes.m4a            files, on all cores
   asr-stream talk.flac --output talk.srt   subtitles
+  asr-stream call.wav --channel each       two speakers on two channels
   asr-stream *.mp3 --format json --output texts/
                                            events for programs, in a file each
   ffmpeg -v error -nostdin -i https://... -af aresample=async=1:first_pts=0 \\
@@ -68,7 +71,12 @@ def new_parser() -> Parser:
     )
     source = sources.add_mutually_exclusive_group()
     source.add_argument("--device", metavar="ID", help="microphone: a number or part of a name from --list-devices")
-    sources.add_argument("--channel", type=int, metavar="N", help="channel of the microphone to recognize (default 1)")
+    sources.add_argument(
+        "--channel",
+        metavar="N",
+        help="channel to recognize; of files also mix, or each: every channel by itself, with its name (default: 1 of "
+        "a microphone, mix of a file)",
+    )
     source.add_argument("-f", "--file", nargs="+", metavar="FILE", help="the same as FILE without --file")
     source.add_argument(
         "--sample",
@@ -142,7 +150,13 @@ def new_parser() -> Parser:
 
 def parse(parser: Parser, argv: Sequence[str] | None) -> argparse.Namespace:
     """Parses the options. Exits if they are wrong or contradictory."""
-    args = parser.parse_intermixed_args(argv)
+    options = list(sys.argv[1:] if argv is None else argv)
+    files = []
+    if "--" in options:  # everything after it is a file, which parse_intermixed_args does not know
+        at = options.index("--")
+        options, files = options[:at], options[at + 1 :]
+    args = parser.parse_intermixed_args(options)
+    args.files += files
     _add_files(parser, args)
     if args.format is None:
         args.format = format_of(args.output)
@@ -185,8 +199,13 @@ def _check_sources(parser: Parser, args: argparse.Namespace) -> None:
     """Sets options that follow from other options."""
     sources = {"the files": args.file, "--sample": args.sample, "--list-devices": args.list_devices}
     not_live = next((option for option, given in sources.items() if given), "")
-    if args.channel is not None and not_live:
-        parser.error(f"--channel is for the microphone: leave out {not_live}; the channels of a file are mixed")
+    if args.channel is not None:
+        try:
+            args.channel = parse_channel(args.channel)
+        except ValueError as error:
+            parser.error(f"--channel {error}")
+        if not not_live and not isinstance(args.channel, int):
+            parser.error(f"--channel {args.channel} is for files; of a microphone give the number of one channel")
     for option, given in (("--realtime", args.realtime), ("--jobs", args.jobs is not None)):
         if given and not (args.file or args.sample):
             parser.error(f"{option} is for files: give a FILE as well, or leave it out")

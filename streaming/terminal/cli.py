@@ -107,7 +107,7 @@ def _files(recognizer: Recognizer, args: argparse.Namespace, interrupt: _Interru
     from asr.cores import num_cores
     from asr.streaming.audio.audio_file import duration_s
     from asr.streaming.audio.open_file import STDIN
-    from asr.streaming.terminal.files import Transcriber, show_files
+    from asr.streaming.terminal.files import Reading, Transcriber, show_files
 
     paths = [str(SAMPLE)] if args.sample else args.file
     realtime = args.realtime or (args.sample and sys.stdout.isatty())  # shows that it streams
@@ -118,8 +118,7 @@ def _files(recognizer: Recognizer, args: argparse.Namespace, interrupt: _Interru
             paths,
             1 if realtime else args.jobs or num_cores(),
             interrupt.__bool__,
-            raw_rate=args.raw_rate,
-            realtime=realtime,
+            reading=Reading(args.raw_rate, args.channel or "mix", realtime),
             wants_partials=output.wants_partials and (live or args.format == "json"),
         )
         shows_progress = output.captions and not live

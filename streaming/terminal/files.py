@@ -12,16 +12,18 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from asr.channels import Channel, label_of
 from asr.streaming.audio.audio_file import read_blocks
 from asr.streaming.audio.open_file import name_of
-from asr.streaming.resampler import SAMPLE_RATE
 from asr.streaming.terminal.stats import Stats
 
 if TYPE_CHECKING:
     from asr.streaming.events import Event
     from asr.streaming.recognizer import Recognizer
+    from asr.streaming.stream import Stream
     from asr.streaming.terminal.captions import Captions
     from asr.streaming.terminal.output import Output
 
@@ -29,14 +31,26 @@ WAIT_S = 0.1
 CLOSE_TIMEOUT_S = 2.0
 
 
+@dataclass(frozen=True)
+class Reading:
+    """How files are read. raw_rate, channel: see `read_blocks`. realtime: at the speed of playback."""
+
+    raw_rate: int | None = None
+    channel: Channel = "mix"
+    realtime: bool = False
+
+
 class Transcription:
-    """One file. `events`: "begin" when a thread has started it, its events, and "end"."""
+    """One file. `events`: "begin" when a thread has started it, its events with the labels of their channels, which
+    are empty unless each channel is recognized, and "end"."""
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.events: queue.SimpleQueue[Event | Literal["begin", "end"]] = queue.SimpleQueue()
+        self.events: queue.SimpleQueue[tuple[Event, str] | Literal["begin", "end"]] = queue.SimpleQueue()
         self.error = ""
         """Reason why the file could not be read to its end."""
+        self.warnings: list[str] = []
+        """Trouble that did not end the file."""
         self.num_finals = 0
         self.complete = False
         """Whether the file was read to its end."""
@@ -44,44 +58,54 @@ class Transcription:
         """An unexpected exception, for the thread that shows the events."""
         self.stats = Stats()
 
-    def run(
-        self,
-        recognizer: Recognizer,
-        raw_rate: int | None,
-        realtime: bool,
-        wants_partials: bool,
-        stopped: Callable[[], bool],
-    ) -> None:
+    def run(self, recognizer: Recognizer, reading: Reading, wants_partials: bool, stopped: Callable[[], bool]) -> None:
         """Reads the file to its end, or until `stopped`; all audio that was read is recognized."""
         self.events.put("begin")
-        stream = recognizer.stream()
+        streams: list[tuple[Stream, str]] = []
         started = time.monotonic()
 
         def take(audio_s: float, begun_s: float) -> None:
-            events = stream.events()
-            self.stats.add(audio_s, time.monotonic() - begun_s, events)
-            for event in events:
+            events = [(event, label) for stream, label in streams for event in stream.events()]
+            self.stats.add(audio_s, time.monotonic() - begun_s, [event for event, _ in events])
+            for event, label in events:
                 self.num_finals += event.type == "final"
                 if wants_partials or event.type != "partial":
-                    self.events.put(event)
+                    self.events.put((event, label))
+
+        def warn(warning: str) -> None:
+            self.warnings.append(warning)
+            self._report(warning)
 
         try:
-            for samples, sample_rate in read_blocks(self.path, raw_rate, stopped):
+            for samples, sample_rate in read_blocks(
+                self.path, reading.raw_rate, stopped, channel=reading.channel, warn=warn
+            ):
                 begun_s = time.monotonic()
-                stream.accept_waveform(samples, sample_rate)
+                channels = samples.T if samples.ndim == 2 else [samples]
+                if not streams:
+                    labels = [""] if samples.ndim == 1 else [label_of(i + 1) for i in range(len(channels))]
+                    streams += [(recognizer.stream(), label) for label in labels]
+                for (stream, _), channel in zip(streams, channels, strict=True):
+                    stream.accept_waveform(channel, sample_rate)
                 take(len(samples) / sample_rate, begun_s)
-                if realtime:
-                    time.sleep(max(0.0, started + stream.sample_offset / SAMPLE_RATE - time.monotonic()))
+                if reading.realtime:
+                    time.sleep(max(0.0, started + self.stats.audio_s - time.monotonic()))
                 if stopped():
                     break
             self.complete = not stopped()
-        except ValueError as error:  # from the file, or a sample rate out of range
+        except (ValueError, MemoryError) as error:  # from the file, or a sample rate out of range
             self.error = str(error)
         begun_s = time.monotonic()
-        stream.finish()
-        if self.error:
-            stream.report_error(self.error)
+        for stream, _ in streams:
+            stream.finish()
         take(0.0, begun_s)
+        if self.error:
+            self._report(self.error)
+
+    def _report(self, text: str) -> None:
+        from asr.streaming.events import Error
+
+        self.events.put((Error(text, self.stats.audio_s, self.stats.audio_s), ""))
 
 
 class Transcriber:
@@ -94,8 +118,7 @@ class Transcriber:
         num_jobs: int,
         interrupted: Callable[[], bool],
         *,
-        raw_rate: int | None = None,
-        realtime: bool = False,
+        reading: Reading = Reading(),
         wants_partials: bool = True,
     ) -> None:
         """num_jobs: files at a time. interrupted: if true, no further file is started, and those started end."""
@@ -111,7 +134,7 @@ class Transcriber:
                 transcription = self.transcriptions[number]
                 try:
                     if not stopped():
-                        transcription.run(recognizer, raw_rate, realtime, wants_partials, stopped)
+                        transcription.run(recognizer, reading, wants_partials, stopped)
                 except BaseException as error:
                     transcription.crash = error
                 finally:
@@ -147,16 +170,16 @@ def show_files(transcriber: Transcriber, output: Output, total_s: float | None, 
     view = _Progress(transcriber, output.captions, total_s, with_stats) if output.captions else None
     stats = Stats()
     for number, transcription in enumerate(transcriptions):
-        event: Event | str = ""
-        while event != "end":
+        item: tuple[Event, str] | str = ""
+        while item != "end":
             if view:
                 view.draw(number)
             with contextlib.suppress(queue.Empty):
-                event = transcription.events.get(timeout=WAIT_S)
-                if event == "begin":
+                item = transcription.events.get(timeout=WAIT_S)
+                if item == "begin":
                     output.begin(transcription.path, len(transcriptions) > 1)
-                elif not isinstance(event, str):
-                    output.show(event)
+                elif not isinstance(item, str):
+                    output.show(*item)
         if transcription.crash:
             raise transcription.crash
         if transcription.complete and not transcription.num_finals:

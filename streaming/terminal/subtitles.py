@@ -125,6 +125,10 @@ class Subtitles:
 
         A cue waits for utterances of other sources that began before it, so partials count, too.
         """
+        self._take(event, label)
+        return self._ready()
+
+    def _take(self, event: Event, label: str) -> None:
         if isinstance(event, Partial) and event.text:
             self._began_s[label] = event.start
             self._settle(label, event.start)
@@ -137,7 +141,12 @@ class Subtitles:
             for other, cues in self._cues.items():
                 if cues.held and other != label and cues.held.end_s + _SETTLED_S < event.end:
                     self._settle(other)
-        return self._ready()
+
+    def add_all(self, finals: Iterable[tuple[Final, str]]) -> str:
+        """The rest of the file: all finals, each with its label; those of one label in order."""
+        for final, label in finals:
+            self._take(final, label)
+        return self.finish()
 
     def finish(self) -> str:
         """The text of the held-back cues, at the end of the file."""
@@ -182,8 +191,13 @@ def _escaped(text: str) -> str:
 
 def document(format: str, finals: Iterable[Final]) -> str:
     """The text of an SRT (SubRip) or WebVTT file (https://www.w3.org/TR/webvtt1/). `format`: see `Subtitles`."""
+    return labeled_document(format, ((final, "") for final in finals))
+
+
+def labeled_document(format: str, finals: Iterable[tuple[Final, str]]) -> str:
+    """Like `document`, of several sources: each final with the label of its source."""
     subtitles = Subtitles(format)
-    return subtitles.header + "".join(subtitles.add(final) for final in finals) + subtitles.finish()
+    return subtitles.header + subtitles.add_all(finals)
 
 
 def _time(seconds: float, point: str) -> str:

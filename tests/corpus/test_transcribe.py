@@ -22,7 +22,7 @@ from support.synth import write_audio
 from asr import Recognizer
 from asr.cli import main
 from asr.data.manifests import Utterance, read_table
-from asr.streaming.corpus.texts import Stopped, Task
+from asr.streaming.corpus.texts import Done, Stopped, Task
 from asr.streaming.corpus.workers import Outcome, run_workers
 from asr.streaming.terminal.options import add_recognition_options
 from asr.tables import Recording
@@ -68,7 +68,7 @@ def test_text_is_the_streams_and_becomes_a_label(
     corpus: Path, recognizer: Recognizer, conversation: np.ndarray, options: Namespace, tmp_path: Path
 ) -> None:
     task, long = Task(options, tmp_path, srt=True), recording(corpus, "a/long.wav", "ann")
-    assert task.do(recognizer, long) == round(len(conversation) / 16000, 3)
+    assert task.do(recognizer, long) == Done(round(len(conversation) / 16000, 3))
     assert files(tmp_path) == ["talks/a/long.jsonl", "talks/a/long.srt"] and task.is_done(long)
     rows = [json.loads(line) for line in (tmp_path / "talks/a/long.jsonl").read_text().splitlines()]
     events = [

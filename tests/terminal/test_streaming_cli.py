@@ -245,7 +245,9 @@ def test_a_sample_rate_beyond_all_microphones(
         ("a.wav --device 3", "so is --device"),
         ("a.wav --list-devices", "so is --list-devices"),
         ("a.wav --type", "leave out the files"),
-        ("a.wav --channel 1", "--channel is for the microphone: leave out the files"),
+        ("a.wav --channel 0", "--channel is '0'; it must be mix, each or a number from 1 to 1024"),
+        ("--channel left", "--channel is 'left'; it must be mix, each or a number from 1 to 1024"),
+        ("--channel each", "--channel each is for files; of a microphone give the number of one channel"),
         (300 * "a", "aaa is neither a command (serve, toggle) nor a file"),
         ("help", "help is neither a command (serve, toggle) nor a file"),
         ("--type --sample", "--type types the words of the microphone: leave out --sample"),
@@ -283,11 +285,6 @@ def test_files_need_no_option(arguments: list[str], files: list[str] | None) -> 
 @pytest.mark.parametrize(("option", "is_opened"), [("--device 3", True), ("--channel 2", True), ("--stats", False)])
 def test_options_of_the_microphone_open_it(option: str, is_opened: bool) -> None:
     assert parse(new_parser(), ["--system-audio", *option.split()]).microphone is is_opened
-
-
-def test_a_channel_that_no_microphone_has(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--channel", "0"]) == 1
-    assert capsys.readouterr().err == "asr-stream: channel is 0; it must be a whole number in [1, 1024]\n"
 
 
 @pytest.mark.parametrize(

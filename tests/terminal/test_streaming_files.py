@@ -252,7 +252,7 @@ def test_text_does_not_depend_on_jobs(
 def test_files_are_read_side_by_side(recognizer: Recognizer, monkeypatch: pytest.MonkeyPatch) -> None:
     meeting = threading.Barrier(2, timeout=30)
 
-    def read(path: str, *_: object) -> Iterator[tuple[np.ndarray, int]]:
+    def read(path: str, *_: object, **__: object) -> Iterator[tuple[np.ndarray, int]]:
         meeting.wait()  # fails if they are read one after the other
         yield np.zeros(1600, np.float32), 16000
 
@@ -270,8 +270,8 @@ def test_first_final_is_shown_while_reading(
     held = threading.Event()
     original = files.read_blocks
 
-    def read(path: str, *arguments: Any) -> Iterator[tuple[np.ndarray, int]]:
-        for number, block in enumerate(original(path, *arguments)):
+    def read(path: str, *arguments: Any, **options: Any) -> Iterator[tuple[np.ndarray, int]]:
+        for number, block in enumerate(original(path, *arguments, **options)):
             if number == 80:
                 assert held.wait(30)
             yield block
@@ -325,8 +325,8 @@ def test_interrupt_ends_all_files_and_begins_none(
 ) -> None:
     original = files.read_blocks
 
-    def read(path: str, *arguments: Any) -> Iterator[tuple[np.ndarray, int]]:
-        for number, block in enumerate(original(path, *arguments)):
+    def read(path: str, *arguments: Any, **options: Any) -> Iterator[tuple[np.ndarray, int]]:
+        for number, block in enumerate(original(path, *arguments, **options)):
             if path == recordings[1] and number == 20:
                 os.kill(os.getpid(), signal.SIGINT)
                 time.sleep(0.2)
@@ -342,7 +342,7 @@ def test_interrupt_ends_all_files_and_begins_none(
 def test_an_interrupted_file_ends_and_is_incomplete(recognizer: Recognizer, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
 
-    def read(*_: object) -> Iterator[tuple[np.ndarray, int]]:
+    def read(*_: object, **__: object) -> Iterator[tuple[np.ndarray, int]]:
         for number in range(3):
             taken.append(number)
             yield np.zeros(1600, np.float32), 16000
@@ -359,7 +359,7 @@ def test_an_interrupted_file_ends_and_is_incomplete(recognizer: Recognizer, monk
 
 def test_leaving_ends_the_files_that_are_read(recognizer: Recognizer, monkeypatch: pytest.MonkeyPatch) -> None:
     block = np.zeros(1600, np.float32), 16000
-    monkeypatch.setattr(files, "read_blocks", lambda *_: itertools.repeat(block))
+    monkeypatch.setattr(files, "read_blocks", lambda *_, **__: itertools.repeat(block))
     with Transcriber(recognizer, ["a"], 1, lambda: False) as transcriber:
         (one,) = transcriber.transcriptions
         assert one.events.get(timeout=60) == "begin"

@@ -1,7 +1,7 @@
 """OpenAI's transcription of files: `POST /v1/audio/transcriptions`, `GET /v1/models` and `/v1/models/{id}`.
 
-A session recognizes an upload (uploads.py), scheduled like a live stream. A client that disconnects cancels its
-request.
+A session recognizes an upload (uploads.py), scheduled like a live stream; with `channel` "each", a session for each
+channel. A client that disconnects cancels its request.
 
 `logprobs` and `avg_logprob` are computed from word confidences, because a word is not a single token of the model.
 
@@ -14,14 +14,14 @@ import asyncio
 import json
 import logging
 import math
-import shutil
 import statistics
 import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from starlette.datastructures import FormData
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
@@ -29,6 +29,8 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from asr._core import language_name
+from asr.channels import Channel, label_of, parse_channel
+from asr.streaming.audio.ffmpeg import find_ffmpeg
 from asr.streaming.events import Error, Final, joined, spaced, timed_word
 from asr.streaming.server.protocols.common import (
     ProtocolError,
@@ -46,7 +48,8 @@ from asr.streaming.server.protocols.uploads import Upload, receive_form
 from asr.streaming.server.protocols.websocket import refusal
 from asr.streaming.server.server import Refused, Server
 from asr.streaming.server.session import Session, SessionFailed
-from asr.streaming.terminal.subtitles import document
+from asr.streaming.terminal.formats import labeled
+from asr.streaming.terminal.subtitles import labeled_document
 
 logger = logging.getLogger("asr_stream.server")
 
@@ -59,7 +62,8 @@ ALIASES = ("whisper-1", "gpt-4o-transcribe", "gpt-4o-mini-transcribe", "gpt-tran
 
 @dataclass(frozen=True)
 class Options:
-    """The fields of a form. granularities: of times in verbose_json. logprobs: whether the client requests them."""
+    """The fields of a form. granularities: of times in verbose_json. logprobs: whether the client requests them.
+    channel: an extension, see `read_blocks`."""
 
     format: str
     granularities: tuple[str, ...]
@@ -70,6 +74,13 @@ class Options:
     """"formatted" | "plain", an extension; None: the server's default."""
     language: str
     """Language of the model file."""
+    channel: Channel
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """Options of the session that differ from the server's."""
+        changes = {"text": self.text, "hotwords": self.keywords}
+        return {name: value for name, value in changes.items() if value}
 
     @classmethod
     def from_form(cls, form: FormData, language: str) -> Options:
@@ -103,10 +114,23 @@ class Options:
             raise ProtocolError(f"stream is {shown(stream)}; it must be true or false", "stream")
         if stream in ("true", "1") and format not in ("json", "text"):
             raise ProtocolError(f"stream goes with response_format 'json' or 'text', not {shown(format)}", "stream")
+        try:
+            channel = parse_channel(str(form.get("channel") or "mix"))
+        except ValueError as error:
+            raise ProtocolError(f"channel {error}", "channel") from error
+        if include and channel == "each":
+            raise ProtocolError("include goes with one channel: set channel to mix or a number", "include")
         keywords = check_keywords(form.getlist("keywords[]") + form.getlist("keywords"), "keywords")
         text = check_text(form["text"]) if "text" in form else None
         times = tuple(map(str, granularities)) or ("segment",)
-        return cls(str(format), times, stream in ("true", "1"), bool(include), keywords, text, language)
+        return cls(str(format), times, stream in ("true", "1"), bool(include), keywords, text, language, channel)
+
+
+class Heard(NamedTuple):
+    """A final, and the number of its channel; 0 unless each channel is recognized."""
+
+    final: Final
+    channel: int
 
 
 class Transcriptions:
@@ -118,17 +142,19 @@ class Transcriptions:
             # Opened before anything is read, so that there are never more uploads than sessions.
             async with server.open("transcriptions") as session:
                 form, file = await receive_form(Request(scope, receive), server)
-                upload = Upload(file, server.limits.max_upload_s)
                 try:
-                    problems: list[str] = []
-                    finals = _finals(session, upload, problems)
                     options = Options.from_form(form, server.language)
-                    changes = {"text": options.text, "hotwords": options.keywords}
+                except ProtocolError:
+                    file.close()
+                    raise
+                upload = Upload(file, server.limits.max_upload_s, options.channel)
+                try:
                     try:
-                        await session.change(**{name: value for name, value in changes.items() if value})
+                        await session.change(**options.changes)
                     except SessionFailed as error:
                         raise ProtocolError(str(error), code="stopping", status=503) from error
-                    await _unless_gone(receive, self._answer(session, finals, problems, options, scope, receive, send))
+                    finals = _finals(server, session, upload, options)
+                    await _unless_gone(receive, self._answer(session, upload, finals, options, scope, receive, send))
                 finally:
                     upload.close()
         except ClientDisconnect:
@@ -142,8 +168,8 @@ class Transcriptions:
     async def _answer(
         self,
         session: Session,
-        finals: AsyncGenerator[Final, None],
-        problems: list[str],
+        upload: Upload,
+        finals: AsyncGenerator[Heard, None],
         options: Options,
         scope: Scope,
         receive: Receive,
@@ -151,84 +177,128 @@ class Transcriptions:
     ) -> None:
         async with aclosing(finals):
             # Clients such as LiveKit add their own keywords, so an unusable keyword must not fail the request.
-            problems += warnings_about(options.keywords, session.recognizer.hotwords)
+            upload.warnings += warnings_about(options.keywords, session.recognizer.hotwords)
             if options.stream:
-                await _stream(finals, options.logprobs, problems, send)
+                await _stream(finals, options.logprobs, upload.warnings, send)
                 return
-            all_finals = [final async for final in finals]
+            heard = sorted([each async for each in finals], key=lambda each: each.final.start)
             # On a thread, because hours of audio have a hundred thousand words.
-            response = await asyncio.to_thread(_whole, all_finals, session.audio_s, options, problems)
+            response = await asyncio.to_thread(_whole, heard, session.audio_s, options, upload.warnings)
             await response(scope, receive, send)
 
 
-async def _finals(session: Session, upload: Upload, problems: list[str]) -> AsyncGenerator[Final, None]:
-    """Yields the nonempty finals of a file, and adds the errors of its audio to `problems`. Raises ProtocolError if the
-    file cannot be read to its end."""
+async def _finals(server: Server, session: Session, upload: Upload, options: Options) -> AsyncGenerator[Heard, None]:
+    """Yields the nonempty finals of a file. Raises ProtocolError if the file cannot be read to its end.
 
-    async def feed() -> None:
-        try:
-            while (block := await upload.next_block()) is not None:
-                await session.accept_waveform(*block)
-        except Exception:
-            await session.finish()  # otherwise `events` would not end
-            raise
-        await session.finish()
+    session: of the first channel; further ones are opened when the file has more.
+    """
+    heard: asyncio.Queue[Heard | None] = asyncio.Queue()
+    listening: list[asyncio.Future[None]] = []
 
-    feeding = asyncio.ensure_future(feed())
-    try:
+    async def listen(session: Session, channel: int) -> None:
         async for event in session.events():
             if isinstance(event, Final) and event.text:
-                yield event
+                heard.put_nowait(Heard(event, channel))
             elif isinstance(event, Error):
-                problems.append(event.text)
-        await feeding
-    except ValueError as error:  # AudioFileError, or a sample rate out of range
-        reason = str(error).rstrip(".")
-        raise ProtocolError(f"{reason}; send {_readable_formats()}", "file") from error
-    except SessionFailed as error:
-        raise ProtocolError(str(error), status=500) from error
-    except Exception as error:
-        logger.exception("transcriptions: the file cannot be read")
-        raise ProtocolError("the file cannot be read: the reason is in the server's log", "file", status=500) from error
-    finally:
-        feeding.cancel()
+                upload.warnings.append(event.text)
+
+    async def feed(stack: AsyncExitStack) -> None:
+        sessions = [session]
+        listening.append(asyncio.ensure_future(listen(session, int(options.channel == "each"))))
+        failure: Exception | None = None
+        try:
+            while (block := await upload.next_block()) is not None:
+                samples, sample_rate = block
+                channels = np.atleast_2d(samples.T)
+                while len(sessions) < len(channels):
+                    sessions.append(await stack.enter_async_context(server.open("transcriptions", **options.changes)))
+                    listening.append(asyncio.ensure_future(listen(sessions[-1], len(sessions))))
+                for each, channel in zip(sessions, channels, strict=True):
+                    await each.accept_waveform(np.ascontiguousarray(channel), sample_rate)
+        except Exception as error:
+            failure = error
+        for each in sessions:  # otherwise `events` would not end
+            await each.finish()
+        await asyncio.gather(*listening)
+        if failure:
+            raise failure
+
+    async with AsyncExitStack() as stack:
+        feeding = asyncio.ensure_future(feed(stack))
+        feeding.add_done_callback(lambda _: heard.put_nowait(None))
+        try:
+            while (found := await heard.get()) is not None:
+                yield found
+            await feeding
+        except Refused as error:
+            reason = f"channel each needs a stream for each channel: {error}"
+            raise ProtocolError(reason, "channel", "overloaded", status=503) from error
+        except MemoryError as error:
+            raise ProtocolError(f"{error}; try again later", status=503) from error
+        except ValueError as error:  # AudioFileError, or a sample rate out of range
+            if isinstance(error.__cause__, OSError):
+                raise ProtocolError(f"{error}; try again later", status=500) from error
+            reason = str(error).rstrip(".")
+            raise ProtocolError(f"{reason}; send {_readable_formats()}", "file") from error
+        except SessionFailed as error:
+            raise ProtocolError(str(error), status=500) from error
+        except Exception as error:
+            logger.exception("transcriptions: the file cannot be read")
+            reason = "the file cannot be read: the reason is in the server's log"
+            raise ProtocolError(reason, "file", status=500) from error
+        finally:
+            for task in (feeding, *listening):
+                task.cancel()
 
 
 def _readable_formats() -> str:
-    more = ", or WebM, MP4, M4A, AAC, WMA or AMR" if shutil.which("ffmpeg") else ""
+    more = ", or WebM, MP4, M4A, AAC, WMA, AMR or another format that ffmpeg reads" if find_ffmpeg() else ""
     return f"WAV, FLAC, MP3, Ogg or another format that libsndfile reads{more}"
 
 
 def _log(error: ProtocolError) -> None:
     """Logs the error without text of the client: messages about fields quote values, and ffmpeg may quote the file."""
     is_field = error.param not in (None, "file")
-    reason = f"{error.param} has an unusable value" if is_field else str(error).partition(": ffmpeg says")[0]
+    reason = f"{error.param} has an unusable value" if is_field else str(error).partition("ffmpeg says")[0].rstrip(": ")
     logger.info("transcriptions: error: %s", reason)
 
 
-def _whole(finals: list[Final], duration_s: float, options: Options, warnings: list[str]) -> Response:
+def _lines(heard: Sequence[Heard], before: str = "") -> str:
+    """The text of finals; with several channels, each is a line with its label. before: the preceding text."""
+    if heard and heard[0].channel:
+        return "\n" * bool(before) + "\n".join(labeled(final.text, label_of(channel)) for final, channel in heard)
+    return "".join(spaced([final.text for final, _ in heard], before))
+
+
+def _whole(heard: list[Heard], duration_s: float, options: Options, warnings: list[str]) -> Response:
     """The response in the requested format; JSON includes the warnings."""
-    text = joined(final.text for final in finals)
+    text = _lines(heard)
     if options.format == "text":
         return PlainTextResponse(text + "\n")
     if options.format in ("srt", "vtt"):
         media_type = "text/vtt" if options.format == "vtt" else "text/plain"
-        return PlainTextResponse(document(options.format, finals), media_type=media_type)
-    usage = {"type": "duration", "seconds": math.ceil(duration_s)}  # an integer, as in OpenAI's; LiteLLM requires it
+        labels = [(final, label_of(channel) if channel else "") for final, channel in heard]
+        return PlainTextResponse(labeled_document(options.format, labels), media_type=media_type)
+    # Rounded first, because a sum of many pieces is not exact. An integer, as in OpenAI's; LiteLLM requires it.
+    usage = {"type": "duration", "seconds": math.ceil(round(duration_s, 3))}
     extra: dict[str, Any] = {"warnings": warnings} if warnings else {}
     if options.format == "json":
         if options.logprobs:
-            extra["logprobs"] = logprobs([word for final in finals for word in final.words])
+            extra["logprobs"] = logprobs([word for final, _ in heard for word in final.words])
         return JSONResponse({"text": text, "usage": usage} | extra)
     # Whisper returns the name of the language; the code is the fallback.
     language = language_name(options.language) or options.language
     answer: dict[str, Any] = {"task": "transcribe", "language": language, "duration": round(duration_s, 3)}
     answer |= {"text": text, "usage": usage} | extra
     if "segment" in options.granularities:
-        answer["segments"] = [_segment(i, final) for i, final in enumerate(finals)]
+        answer["segments"] = [_segment(i, final) | _channel(channel) for i, (final, channel) in enumerate(heard)]
     if "word" in options.granularities:
-        answer["words"] = [timed_word(word) for final in finals for word in final.words]
+        answer["words"] = [timed_word(word) | _channel(channel) for final, channel in heard for word in final.words]
     return JSONResponse(answer)
+
+
+def _channel(number: int) -> dict[str, int]:
+    return {"channel": number} if number else {}
 
 
 def _segment(i: int, final: Final) -> dict[str, Any]:
@@ -252,7 +322,7 @@ def _segment(i: int, final: Final) -> dict[str, Any]:
     }
 
 
-async def _stream(finals: AsyncIterator[Final], with_logprobs: bool, warnings: list[str], send: Send) -> None:
+async def _stream(finals: AsyncIterator[Heard], with_logprobs: bool, warnings: list[str], send: Send) -> None:
     """Server-sent events: a delta for each utterance, then the text, which is the concatenation of the deltas, and the
     warnings.
 
@@ -271,12 +341,12 @@ async def _stream(finals: AsyncIterator[Final], with_logprobs: bool, warnings: l
         await write(json.dumps({"type": f"transcript.text.{type}"} | fields | details))
 
     try:
-        async for final in finals:
-            (delta,) = spaced([final.text], before=text)
+        async for final, channel in finals:
+            delta = _lines([Heard(final, channel)], before=text)
             own = logprobs(final.words, before=text)
             text += delta
             tokens += own
-            await event("delta", own, delta=delta)
+            await event("delta", own, delta=delta, **_channel(channel))
         await event("done", tokens, text=text, **({"warnings": warnings} if warnings else {}))
     except ProtocolError as error:
         _log(error)

@@ -1,6 +1,7 @@
 """Uploads: a form whose file is written to an unnamed temporary file, which cannot outlive the request.
 
-Threads decode the file piece by piece.
+Each upload is decoded on a thread of its own, so that a file that takes long delays no other work. There are as many
+as sessions at most.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
 from typing import IO, Any
 
 from python_multipart.multipart import parse_options_header
@@ -16,6 +18,7 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 
+from asr.channels import Channel
 from asr.streaming.audio.audio_file import read_blocks
 from asr.streaming.server.protocols.common import ProtocolError, shown
 from asr.streaming.server.security.limits import MIN_BYTES_PER_S
@@ -27,17 +30,22 @@ BLOCK_S = 1.0
 
 
 class Upload:
-    """An uploaded file, decoded on threads. The owner closes it."""
+    """An uploaded file, decoded on a thread. The owner closes it."""
 
-    def __init__(self, file: IO[bytes], max_s: float) -> None:
+    def __init__(self, file: IO[bytes], max_s: float, channel: Channel = "mix") -> None:
         self._file = file
         self._closed = threading.Event()
-        self._blocks = read_blocks(file, stopped=self._closed.is_set, block_s=BLOCK_S, max_s=max_s)
+        self.warnings: list[str] = []
+        """Trouble that does not end the file."""
+        self._blocks = read_blocks(
+            file, stopped=self._closed.is_set, block_s=BLOCK_S, max_s=max_s, channel=channel, warn=self.warnings.append
+        )
+        self._thread = ThreadPoolExecutor(1, "upload")
         self._reading: asyncio.Future[Any] | None = None
 
     async def next_block(self) -> tuple[Any, int] | None:
         """Samples and sample rate, as from `read_blocks`; None at the end."""
-        self._reading = asyncio.ensure_future(asyncio.to_thread(next, self._blocks, None))
+        self._reading = asyncio.get_running_loop().run_in_executor(self._thread, next, self._blocks, None)
         # Retrieves the exception, so that asyncio does not log it if the client has disconnected.
         self._reading.add_done_callback(lambda task: task.cancelled() or task.exception())
         await asyncio.wait({self._reading})
@@ -49,6 +57,7 @@ class Upload:
         if self._reading is not None and not self._reading.done():
             self._reading.add_done_callback(lambda _: self.close())
         else:
+            self._thread.shutdown(wait=False)
             self._blocks.close()
             self._file.close()
 
