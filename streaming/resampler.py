@@ -72,6 +72,6 @@ def mono(samples: object) -> np.ndarray:
         return check_samples(converted)
     if converted.shape[1] == 1:
         return converted[:, 0]
-    with np.errstate(over="ignore", invalid="ignore"):  # not finite, which the stream reports
-        average = converted.mean(axis=1, dtype=np.float32)
+    with np.errstate(invalid="ignore"):  # infinite samples of both signs, which the stream reports
+        average = converted.mean(axis=1, dtype=np.float64).astype(np.float32)  # the sum may exceed float32
     return average / np.float32(32768) if converted.dtype == np.int16 else average

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asr.channels import mixed
 from asr.containers import kind_of, parts, share_present
 from asr.features import SAMPLE_RATE
 from asr.tables import AUDIO_SUFFIXES
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     import numpy as np
 
 MAX_NOISE_S = 600.0
-CANCELED = 0.01
-"""Channels whose average has less than this share of the power of the loudest one cancel each other."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class TooLongError(ValueError):
 def read_audio(path: str | Path, max_duration_s: float = 3600.0) -> Audio:
     """Decodes a recording: FLAC, WAV, MP3, Ogg Vorbis, Opus and other formats of libsndfile.
 
-    Any sampling rate becomes 16 kHz; channels are averaged, see `downmix`.
+    Any sampling rate becomes 16 kHz; channels are averaged, unless they cancel each other: then the first one counts.
     Raises ValueError for a file that cannot be read to its end, holds several recordings, is longer than
     `max_duration_s` or has NaN or infinite samples.
     """
@@ -71,21 +70,10 @@ def read_audio(path: str | Path, max_duration_s: float = 3600.0) -> Audio:
         raise ValueError(
             f"reaches {np.abs(samples).max():.4g}; expected samples in ±1: divide those in the range of int16 by 32768"
         )
-    mono = downmix(samples)
+    mono, _ = mixed(samples)
     if rate != SAMPLE_RATE and len(mono):
         mono = soxr.resample(mono, rate, SAMPLE_RATE)
     return Audio(np.ascontiguousarray(mono), len(samples), rate, samples.shape[1])
-
-
-def downmix(samples: np.ndarray) -> np.ndarray:
-    """(num_samples, num_channels) float32 -> (num_samples,): the average of the channels, or the loudest one if they
-    cancel each other, as when one is inverted."""
-    if samples.shape[1] == 1 or not len(samples):
-        return samples[:, 0]
-    average: np.ndarray = samples.mean(axis=1, dtype="float32")
-    powers = (samples**2).mean(axis=0)
-    loudest = int(powers.argmax())
-    return samples[:, loudest] if (average**2).mean() < CANCELED * powers[loudest] else average
 
 
 def find_sounds(folder: str | Path, what: str) -> tuple[str, ...]:

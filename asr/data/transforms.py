@@ -21,7 +21,8 @@ import torch
 from lhotse.augmentation import AudioTransform
 from lhotse.augmentation.utils import FastRandomRIRGenerator, convolve1d
 
-from asr.data.audio import MAX_NOISE_S, Audio, downmix, read_audio
+from asr.channels import mixed
+from asr.data.audio import MAX_NOISE_S, Audio, read_audio
 from asr.features import SAMPLE_RATE
 
 DIRECT_RATIO_RANGE_DB = (-6.0, 12.0)
@@ -40,10 +41,13 @@ CODECS = ("ULAW", "ALAW", "GSM610")
 
 @dataclass
 class Downmix(AudioTransform):
-    """`downmix` of all channels: (num_channels, num_samples) -> (1, num_samples) float32."""
+    """Average of all channels, or the first if they cancel each other.
+
+    (num_channels, num_samples) -> (1, num_samples) float32.
+    """
 
     def __call__(self, samples: np.ndarray, sampling_rate: int) -> np.ndarray:
-        return downmix(samples.T)[np.newaxis]
+        return mixed(samples.T)[0][np.newaxis]
 
     def reverse_timestamps(
         self, offset: float, duration: float | None, sampling_rate: int

@@ -10,6 +10,7 @@ from asr.data.audio import TooLongError, read_audio
 from asr.data.cuts import load_cuts
 from asr.data.manifests import Refusal, Utterance
 from asr.data.prepare import prepare
+from asr.data.transforms import Downmix
 from asr.data.utterance import PrepareOptions, num_ctc_frames
 
 
@@ -90,6 +91,14 @@ def test_cut_and_joined_recordings_are_refused(tmp_path, suffix):
         path.write_bytes(2 * content)
         with pytest.raises(ValueError, match="holds several recordings"):
             read_audio(path)
+
+
+def test_channels_that_cancel_each_other_are_no_silence(tmp_path):
+    path, sound = tmp_path / "inverted.wav", hum(1.0)
+    soundfile.write(path, np.stack([sound, -sound], axis=1), SAMPLE_RATE, subtype="FLOAT")
+    samples = read_audio(path).samples
+    assert np.array_equal(samples, sound)
+    assert np.array_equal(Downmix()(np.stack([sound, -sound]), SAMPLE_RATE), sound[np.newaxis])
 
 
 def test_a_wav_written_into_a_pipe_is_whole(tmp_path):

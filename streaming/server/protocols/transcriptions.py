@@ -31,7 +31,7 @@ from starlette.types import Receive, Scope, Send
 from asr._core import language_name
 from asr.channels import Channel, label_of, parse_channel
 from asr.streaming.audio.ffmpeg import find_ffmpeg
-from asr.streaming.events import Error, Final, joined, spaced, timed_word
+from asr.streaming.events import Error, Final, spaced, timed_word
 from asr.streaming.server.protocols.common import (
     ProtocolError,
     check_keywords,
