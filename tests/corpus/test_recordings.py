@@ -105,7 +105,7 @@ def test_what_is_no_input(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"a\.wav is neither a folder nor a table"):
         find_recordings([str(touch(tmp_path / "a.wav"))])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ValueError, match=r"no recording in .*empty; recordings in folders have the suffixes \.3gp, "):
+    with pytest.raises(ValueError, match=r"no recording in .*empty; recordings in folders have the suffixes \.3g2, "):
         find_recordings([str(tmp_path / "empty")])
 
 
