@@ -42,6 +42,7 @@ def test_cmake_projects_use_it(how: str, prefix: Path, captions: str, environmen
     where = [f"-DHOW={how}", f"-DSOURCE={ROOT}", f"-DCMAKE_PREFIX_PATH={prefix}"]
     where += ["-G", "Ninja", f"-DCMAKE_CXX_COMPILER_LAUNCHER={consumer}/launcher.sh"]
     cmake("-S", str(consumer), "-B", str(folder), *where, env=environment)
+    assert re.search("^CMAKE_BUILD_TYPE:.*=$", (folder / "CMakeCache.txt").read_text(), re.M)  # the app's to choose
     cmake("--build", str(folder), "--parallel", "2", env=environment | {"CCACHE_BASEDIR": str(ROOT)})
     library = {"FetchContent": "libasr_stream.a", "add_subdirectory": "libasr_stream.so"}.get(how, "")
     assert (folder / "_deps" / "asr_stream-build" / library).exists() == bool(library)
