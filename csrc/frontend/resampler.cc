@@ -63,7 +63,7 @@ void check_sample_rate(std::int64_t sample_rate) {
                               std::to_string(kMaxSampleRate) + "]");
 }
 
-Resampler::Resampler(std::int32_t sample_rate) {
+Resampler::Resampler(std::int32_t sample_rate) : sample_rate_(sample_rate) {
   check_sample_rate(sample_rate);
   const std::int64_t divisor = std::gcd(kSampleRate, sample_rate);
   up_ = kSampleRate / divisor;
@@ -74,8 +74,13 @@ Resampler::Resampler(std::int32_t sample_rate) {
   exact_ = up_ * 2 * reach_ <= kMaxTable;
   num_rows_ = exact_ ? up_ : static_cast<std::int64_t>(std::ceil(kResolution / ratio));
   make_filters(ratio);
+  begin();
+}
+
+void Resampler::begin() {
   held_begin_ = 1 - reach_;
   held_.assign(static_cast<std::size_t>(reach_ - 1), 0.0f);
+  center_ = phase_ = num_outputs_ = num_samples_ = 0;
 }
 
 void Resampler::make_filters(double ratio) {
@@ -111,6 +116,7 @@ void Resampler::finish(std::int64_t num_total, std::vector<float>& output) {
   // `num_total`, which comes from a rounded clock, may need one sample beyond the end of the input.
   held_.insert(held_.end(), static_cast<std::size_t>(reach_ + down_ / up_ + 1), 0.0f);
   produce(num_total, output);
+  begin();
 }
 
 void Resampler::produce(std::int64_t num_total, std::vector<float>& output) {

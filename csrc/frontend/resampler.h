@@ -24,18 +24,22 @@ class Resampler {
   template <typename Sample>  // float or std::int16_t
   void accept(const Sample* samples, std::size_t count, std::vector<float>& output);
 
-  // Ends the input and appends the rest, as if silence followed. No input may follow. The total number of output
+  // Ends the input and appends the rest, as if silence followed. The next input begins anew. The total number of output
   // samples is input samples * 16000 / sample rate, rounded; or `num_total`, which may differ by one due to a clock.
   void finish(std::vector<float>& output) { finish((2 * num_samples_ * up_ + down_) / (2 * down_), output); }
   void finish(std::int64_t num_total, std::vector<float>& output);
 
-  std::int64_t num_nonfinite() const noexcept { return num_nonfinite_; }
+  std::int32_t sample_rate() const noexcept { return sample_rate_; }
+  bool has_begun() const noexcept { return num_samples_ > 0; }
+  std::int64_t num_nonfinite() const noexcept { return num_nonfinite_; }  // in all inputs
   std::int64_t reach() const noexcept { return reach_; }  // input samples before and after an output that it depends on
 
  private:
+  void begin();
   void make_filters(double ratio);
   void produce(std::int64_t num_total, std::vector<float>& output);
 
+  std::int32_t sample_rate_;
   std::int64_t up_, down_;  // output rate / input rate, in lowest terms
   std::int64_t reach_;
   std::int64_t num_rows_;       // filters at distances 0, 1 / num_rows_, ... from an input sample
@@ -44,10 +48,10 @@ class Resampler {
 
   std::vector<float> held_;       // input that is still needed
   std::int64_t held_begin_;       // position of its first sample
-  std::int64_t center_ = 0;       // position of the next output: center_ + phase_ / up_ input samples
-  std::int64_t phase_ = 0;
-  std::int64_t num_outputs_ = 0;
-  std::int64_t num_samples_ = 0;
+  std::int64_t center_;           // position of the next output: center_ + phase_ / up_ input samples
+  std::int64_t phase_;
+  std::int64_t num_outputs_;
+  std::int64_t num_samples_;
   std::int64_t num_nonfinite_ = 0;
 };
 

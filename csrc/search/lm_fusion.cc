@@ -12,8 +12,6 @@ namespace asr_stream {
 
 namespace {
 
-constexpr double kMinShare = 0.005;    // floor; otherwise slight evidence would produce a rare letter
-constexpr double kUnigramShare = 0.05;  // interpolation weight of the letter unigram, because letter pairs may be rare
 constexpr float kLmGain = 5.0f;           // approximate maximum gain of a word in its context over its unigram
 
 // Throws std::invalid_argument if the tokens cannot spell any word of `lm`. spellings: text of each token.
@@ -74,24 +72,16 @@ LmFusion::LmFusion(std::shared_ptr<const NgramLm> lm, const std::vector<std::str
     }
     if (lm_) {
       hotword_log_prob_ =
-          lm_->unigram_log_prob(lm_->unknown()) - std::log(static_cast<float>(hotwords_->num_hotwords()));
+          lm_->unigram_log_prob(lm_->unknown()) - std::log(static_cast<float>(std::max<std::size_t>(hotwords_->num_hotwords(), 1)));
     }
   }
   bound_gains();
 }
 
 void LmFusion::learn_gains() {
-  const std::vector<double> pairs = lm_->pair_shares(over_phones_);
-  std::array<double, 256> before{}, of{};  // marginals
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    before[i / 256] += pairs[i];
-    of[i % 256] += pairs[i];
-  }
-  for (std::size_t i = 0; i < pairs.size(); ++i) {
-    const double bigram = before[i / 256] > 0.0 ? pairs[i] / before[i / 256] : 0.0;
-    const double share = (1.0 - kUnigramShare) * bigram + kUnigramShare * of[i % 256];
-    const double least = share > kMinShare ? share : kMinShare;  // also if it is NaN
-    letter_gains_[i / 256][i % 256] = -options_.prior_weight * static_cast<float>(std::log(least));
+  const std::vector<float>& log_probs = lm_->pair_log_probs(over_phones_);
+  for (std::size_t i = 0; i < log_probs.size(); ++i) {
+    letter_gains_[i / 256][i % 256] = -options_.prior_weight * log_probs[i];
   }
 }
 

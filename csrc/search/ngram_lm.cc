@@ -1,6 +1,7 @@
 #include "search/ngram_lm.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -21,6 +22,9 @@ constexpr std::uint32_t kVersion = 4;  // odd versions have no pronunciations; 1
 constexpr std::uint32_t kMaxWords = 1u << 24;
 constexpr float kLargest = 10000.0f;  // limits log-probabilities and costs, so that sums stay finite
 constexpr std::uint32_t kMaxNgrams = 1u << 30;
+// Of pairs of bytes.
+constexpr double kMinShare = 0.005;     // floor; otherwise slight evidence would produce a rare letter
+constexpr double kUnigramShare = 0.05;  // interpolation weight of the single bytes, because pairs may be rare
 
 [[noreturn]] void throw_damaged(const std::string& what) {
   throw std::invalid_argument("not a language model of asr-stream, or a damaged one: " + what +
@@ -351,6 +355,26 @@ std::int32_t NgramLm::find_word(std::string_view word) const noexcept {
   return low < static_cast<std::int32_t>(num_words()) && this->word(low) == word ? low : -1;
 }
 
+const std::vector<float>& NgramLm::pair_log_probs(bool of_pronunciations) const {
+  std::vector<float>& result = pair_log_probs_[of_pronunciations];
+  std::call_once(pair_log_probs_once_[of_pronunciations], [&] {
+    const std::vector<double> pairs = pair_shares(of_pronunciations);
+    std::array<double, 256> before{}, of{};  // marginals
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      before[i / 256] += pairs[i];
+      of[i % 256] += pairs[i];
+    }
+    for (std::size_t i = 0; i < pairs.size(); ++i) {
+      const double bigram = before[i / 256] > 0.0 ? pairs[i] / before[i / 256] : 0.0;
+      const double share = (1.0 - kUnigramShare) * bigram + kUnigramShare * of[i % 256];
+      const double least = share > kMinShare ? share : kMinShare;  // also if it is NaN
+      result.push_back(static_cast<float>(std::log(least)));
+    }
+  });
+  return result;
+}
+
+// The share of each pair, [before * 256 + byte].
 std::vector<double> NgramLm::pair_shares(bool of_pronunciations) const {
   std::vector<double> shares(256 * 256);
   double sum = 0.0;

@@ -83,9 +83,10 @@ class NgramLm {
   // The file of the G2P model for other words; empty if there is none.
   const std::vector<std::uint8_t>& g2p() const noexcept { return g2p_; }
 
-  // The share of each pair of adjacent bytes, [before][byte], in a text with the words' unigram probabilities and a
-  // space around every word. The bytes are those of the pronunciations or of the spellings.
-  std::vector<double> pair_shares(bool of_pronunciations = false) const;
+  // log P(byte | before) of each pair of adjacent bytes, [before * 256 + byte], smoothed, in a text with the words'
+  // unigram probabilities and a space around every word. The bytes are those of the pronunciations or of the spellings.
+  // Computed on first use.
+  const std::vector<float>& pair_log_probs(bool of_pronunciations = false) const;
 
   // Built on first use, which takes about as long as opening the file. By pronunciation, or else by spelling.
   const Lexicon& lexicon(bool of_pronunciations = false) const;
@@ -107,6 +108,7 @@ class NgramLm {
   std::size_t num_ngrams(std::size_t order) const { return levels_.at(order - 1).count; }
 
  private:
+  std::vector<double> pair_shares(bool of_pronunciations) const;
   std::vector<std::string_view> forms(std::int32_t word, bool of_pronunciations) const;
   std::int32_t find_word(std::string_view word) const noexcept;  // -1 if outside the vocabulary
   std::int32_t find_child(std::size_t order, std::int32_t context, std::int32_t word) const noexcept;
@@ -126,9 +128,11 @@ class NgramLm {
   std::vector<std::uint32_t> pronunciations_;  // offset of each word in pronunciation_bytes_
   std::vector<std::uint8_t> g2p_;
   std::size_t pronunciations_size_ = 0;
-  mutable std::once_flag lexicon_once_[2], look_ahead_once_[2];  // [0]: by spelling, [1]: by pronunciation
+  // [0]: by spelling, [1]: by pronunciation
+  mutable std::once_flag lexicon_once_[2], look_ahead_once_[2], pair_log_probs_once_[2];
   mutable std::unique_ptr<const Lexicon> lexicons_[2];
   mutable std::unique_ptr<const LookAhead> look_aheads_[2];
+  mutable std::vector<float> pair_log_probs_[2];
   State begin_{};
   std::int32_t unknown_ = 0;
   std::int32_t end_of_sentence_ = 0;

@@ -18,77 +18,13 @@
 #include "search/ctc_prefix_beam_search.h"
 #include "search/lm_fusion.h"
 #include "search/look_ahead.h"
+#include "small_lm.h"
 
 namespace asr_stream {
 namespace {
 
-class Writer {
- public:
-  Writer& number(std::uint32_t value) {
-    for (int shift = 0; shift < 32; shift += 8) bytes.push_back(static_cast<std::uint8_t>(value >> shift));
-    return *this;
-  }
-  Writer& real(float value) {
-    std::uint32_t bits;
-    std::memcpy(&bits, &value, 4);
-    return number(bits);
-  }
-  Writer& text(const std::string& value) {
-    bytes.insert(bytes.end(), value.begin(), value.end());
-    return *this;
-  }
-  Writer& word(std::uint32_t value) {
-    for (int shift = 0; shift < 24; shift += 8) bytes.push_back(static_cast<std::uint8_t>(value >> shift));
-    return *this;
-  }
-  Writer& code(std::uint8_t value) {
-    bytes.push_back(value);
-    return *this;
-  }
-  std::vector<std::uint8_t> bytes;
-};
-
-enum Words : std::uint32_t { kEnd, kBegin, kUnknown, kA, kAb, kB, kNumWords };
-
-// Bigrams: <s> A (-0.5), A AB (-1), A B (-1.5); trigram: <s> A AB (-0.25). In versions 2 and 4 A is pronounced P.
-std::vector<std::uint8_t> small_file(std::uint32_t version) {
-  const std::string text = "</s>\n<s>\n<unk>\nA\nAB\nB";
-  Writer w;
-  w.text("ASRNGRAM").number(version).number(3).number(kNumWords).number(3).number(1);
-  w.number(static_cast<std::uint32_t>(text.size())).text(text);
-  for (const float log_prob : {-3.0f, -99.0f, -4.0f, -1.0f, -2.0f, -2.5f}) w.real(log_prob);
-  w.real(-0.5f).real(0.1f);  // back-off: -0.5 + 0.1 * code
-  for (const std::uint8_t code : {5, 1, 5, 2, 5, 5}) w.code(code);
-  if (version < 3) {
-    for (const std::uint32_t first : {0u, 0u, 1u, 1u, 3u, 3u, 3u}) w.number(first);
-    w.word(kA).word(kAb).word(kB);
-  } else {
-    for (const std::uint8_t count : {0, 1, 0, 2, 0, 0}) w.code(count);
-    w.code(0).code(0x81).code(0).code(2);  // the second is 1 in two bytes
-  }
-  w.real(-1.5f).real(0.5f).code(2).code(1).code(0);
-  w.real(-0.75f).real(0.25f).code(1).code(3).code(3);
-  if (version < 3) {
-    for (const std::uint32_t first : {0u, 1u, 1u, 1u}) w.number(first);
-    w.word(kAb);
-  } else {
-    for (const std::uint8_t count : {1, 0, 0}) w.code(count);
-    w.code(1);
-  }
-  w.real(-0.25f).real(0.0f).code(0);
-  if (version % 2 == 0) {
-    w.number(1).text("P").code(0).code(0).code(0).code(1).code(1).code(0).code(0).code(0).number(0);
-  }
-  return w.bytes;
-}
-
 class Versions : public testing::TestWithParam<std::uint32_t> {};
 INSTANTIATE_TEST_SUITE_P(NgramLm, Versions, testing::Range(1u, 5u));
-
-NgramLm small_lm(std::uint32_t version = 3) {
-  const auto bytes = small_file(version);
-  return NgramLm(bytes.data(), bytes.size());
-}
 
 TEST_P(Versions, FollowsTheLongestContextAndBacksOff) {
   const NgramLm lm = small_lm(GetParam());
@@ -105,6 +41,17 @@ TEST_P(Versions, FollowsTheLongestContextAndBacksOff) {
   EXPECT_EQ(lm.find("ABC"), lm.unknown());
   EXPECT_EQ(lm.phones().size(), GetParam() % 2 == 0 ? 1u : 0u);
   EXPECT_EQ(lm.pronunciations(kA).size(), lm.phones().size());
+}
+
+// It takes longer than everything else in opening a stream with hotwords.
+TEST(NgramLm, PairsAreCountedOnce) {
+  const NgramLm lm = small_lm();
+  const std::vector<float>& pairs = lm.pair_log_probs();
+  ASSERT_EQ(pairs.size(), 256u * 256u);
+  const long before = num_allocations();
+  EXPECT_EQ(lm.pair_log_probs().data(), pairs.data());
+  EXPECT_EQ(num_allocations(), before);
+  EXPECT_GT(pairs['A' * 256 + 'B'], pairs['B' * 256 + 'A']);
 }
 
 TEST(NgramLm, TheLexiconHoldsEverySpelling) {

@@ -128,5 +128,20 @@ TEST(Resampler, CanProduceOneSampleAfterTheEnd) {
   }
 }
 
+TEST(Resampler, BeginsAnewAfterTheEnd) {
+  for (const std::int32_t rate : {8000, 44100, 47999}) {
+    const std::vector<float> input = tone(440.0, rate, 0.2);
+    Resampler resampler(rate);
+    std::vector<float> first, second;
+    for (std::vector<float>* output : {&first, &second}) {
+      EXPECT_FALSE(resampler.has_begun());
+      resampler.accept(input.data(), input.size(), *output);
+      EXPECT_TRUE(resampler.has_begun());
+      resampler.finish(*output);
+    }
+    EXPECT_EQ(first, second) << rate;
+  }
+}
+
 }  // namespace
 }  // namespace asr_stream
