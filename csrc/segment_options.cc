@@ -68,20 +68,26 @@ std::shared_ptr<SegmentOptions> segment_options(const Options& options, const Mo
     segment->neural_lm = assets.neural_lm;
   }
   const Hotwords* hotwords = segment->fusion ? segment->fusion->hotwords() : nullptr;
-  if (hotwords) segment->warnings = hotwords->warnings();
-  const bool needs_lm = options.search == ASR_SEARCH_BEAM || segment->rescores();
-  if (!segment->phones.empty() && !segment->over_phones() && !segment->phrases && needs_lm) {
-    segment->warnings.insert(segment->warnings.begin(), std::string("the model is ") + kNoLanguageModel);
-  }
   segment->text = text_options({options.text == ASR_TEXT_FORMATTED, metadata.language, assets.punctuation, lists.mask,
                                 options.commands != 0, lists.command_list, lists.replace,
                                 hotwords ? hotwords->written_forms() : std::vector<WrittenForm>(),
                                 static_cast<EnglishSpelling>(options.spelling)});
+  const auto skip = [&segment](const std::vector<std::string>& lines) {
+    segment->skipped_lines.insert(segment->skipped_lines.end(), lines.begin(), lines.end());
+  };
+  if (hotwords) skip(hotwords->warnings());
+  if (segment->phrases) skip(segment->phrases->warnings());
+  if (segment->text) skip(segment->text->warnings);
   if (assets.punctuation && !(segment->text && segment->text->punctuation)) {
     segment->punctuation_warning = "the model for case and punctuation is not used: there are no rules for the text of "
                                    "language '" + metadata.language + "'";
-    segment->warnings.push_back(segment->punctuation_warning);
   }
+  const bool needs_lm = options.search == ASR_SEARCH_BEAM || segment->rescores();
+  if (!segment->phones.empty() && !segment->over_phones() && !segment->phrases && needs_lm) {
+    segment->warnings.push_back(std::string("the model is ") + kNoLanguageModel);
+  }
+  segment->warnings.insert(segment->warnings.end(), segment->skipped_lines.begin(), segment->skipped_lines.end());
+  if (!segment->punctuation_warning.empty()) segment->warnings.push_back(segment->punctuation_warning);
   checked(segment);
   return segment;
 }

@@ -62,9 +62,10 @@ struct SegmentOptions {
   bool rescores() const { return options.search == ASR_SEARCH_RESCORE && !phrases && !over_phones(); }
   bool searches_jointly() const noexcept { return options.search == ASR_SEARCH_JOINT; }
   bool uses_decoder() const { return rescores() || searches_jointly(); }
-  // Sentences: why most words are wrong, which lines of lists are skipped, that a punctuation network is not used.
+  // Sentences: why most words are wrong, the skipped lines, that a punctuation network is not used.
   std::vector<std::string> warnings;
-  std::string punctuation_warning;  // the last of them; empty if the network is used, or there is none
+  std::vector<std::string> skipped_lines;  // one sentence for each line of a list that cannot be used
+  std::string punctuation_warning;         // empty if the network is used, or there is none
   std::shared_ptr<const TextOptions> text;  // how a stream formats its words (text/formatter.h); null: not at all
 };
 

@@ -52,7 +52,6 @@ class Recognizer:
     hotwords: expected words and phrases, for the beam searches: a list such as ["Abbey Road", "Leighton:2"], or a file
         with one per line. Each letter adds `hotword_boost` nats, or the number after a colon or tab. An equals sign
         introduces words that sound like it: "Nguyen = win, new yen". Capitals, digits and signs are written as given.
-        Lines that cannot be used are skipped; `warnings` names them.
     phrases: a grammar that replaces free speech, such as voice commands: a list, or a file with one phrase per line.
         Only sequences of these phrases are recognized, and "[unk]" for other speech, without decoder. The language
         model only pronounces the words, for a model with phones.
@@ -63,6 +62,7 @@ class Recognizer:
         with one per line.
     command_list: spoken commands in addition to those of `commands`, which it turns on: a list such as
         ["next item -> new line"], or a file with one per line.
+    Lines of a list that cannot be used are skipped; `warnings` names them.
     provider: "cpu" | "cuda". num_threads: threads of ONNX Runtime for each step. An open `model` has its own.
 
     Options, which are also attributes:
@@ -253,7 +253,7 @@ class Recognizer:
     @property
     def skipped_lines(self) -> tuple[str, ...]:
         """A sentence for each line of a list that cannot be used."""
-        return tuple(self.fusion.warnings) if self.fusion else ()
+        return tuple(self.segment_options.skipped_lines)
 
     @property
     def spelling_warning(self) -> str:

@@ -139,10 +139,6 @@ void bind_lm(py::module_& m) {
            "lm"_a, "tokens"_a, py::kw_only(), "weight"_a = defaults.weight, "word_bonus"_a = defaults.word_bonus,
            "oov_penalty"_a = defaults.oov_penalty, "prior_weight"_a = defaults.prior_weight, "hotwords"_a = nullptr,
            "phones"_a = std::vector<std::string>())
-      .def_property_readonly("warnings",
-                             [](const LmFusion& fusion) {
-                               return fusion.hotwords() ? fusion.hotwords()->warnings() : std::vector<std::string>();
-                             })
       .def_property_readonly("over_phones", &LmFusion::over_phones)
       .def_property_readonly("tokens", &LmFusion::tokens)
       .def("prior_gain", &LmFusion::prior_gain, "before"_a, "token"_a)

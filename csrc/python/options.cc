@@ -145,6 +145,7 @@ void bind_options(py::module_& m) {
            "punctuation"_a = nullptr, "neural_lm"_a = nullptr, "mask"_a = py::none(), "replace"_a = py::none(),
            "command_list"_a = py::none(), "second_pass_window"_a = kSecondPassWindow)
       .def_readonly("punctuation_warning", &SegmentOptions::punctuation_warning)
+      .def_readonly("skipped_lines", &SegmentOptions::skipped_lines)
       .def_property_readonly("rescores", &SegmentOptions::rescores)
       .def_property_readonly("searches_jointly", &SegmentOptions::searches_jointly);
 }

@@ -65,7 +65,8 @@ void bind_text(py::module_& m) {
         return tokens;
       },
       "words"_a, "language"_a = "en");
-  py::class_<TextOptions, std::shared_ptr<TextOptions>>(m, "TextOptions");
+  py::class_<TextOptions, std::shared_ptr<TextOptions>>(m, "TextOptions")
+      .def_readonly("warnings", &TextOptions::warnings);
   m.def(
       "text_options",
       [](bool formatted, const std::string& language, const std::optional<std::string>& mask,

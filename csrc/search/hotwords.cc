@@ -70,45 +70,42 @@ bool HotwordLine::has_own_spelling() const {
   return std::any_of(written.begin(), written.end(), is_special) || written != to_lower(written);
 }
 
-std::vector<HotwordLine> read_hotwords(std::string_view list, float boost) {
-  std::vector<HotwordLine> result;
-  for (const std::string_view line : list_lines(list)) {
-    const std::size_t separator = line.find_last_of(":\t");
-    const bool has_boost = separator != std::string_view::npos;
-    HotwordLine hotword{line, "", {}, has_boost ? read_boost(line, line.substr(separator + 1)) : boost};
-    const std::string_view words = line.substr(0, separator);
-    const std::size_t sign = std::min(words.find('='), words.size());
-    hotword.written = one_spaced(words.substr(0, sign));
-    for (std::size_t at = sign; at < words.size();) {
-      const std::size_t end = std::min(words.find(',', at + 1), words.size());
-      hotword.aliases.push_back(one_spaced(words.substr(at + 1, end - at - 1)));
-      at = end;
-    }
-    const auto refuse = [line](const std::string& fault) {
-      throw std::invalid_argument("hotword line '" + std::string(line) + "' " + fault);
-    };
-    const bool has_gap = std::find(hotword.aliases.begin(), hotword.aliases.end(), "") != hotword.aliases.end();
-    if (sign < words.size() && (hotword.written.empty() || has_gap)) {
-      refuse("has an empty place; write it as Nguyen = win, new yen");
-    }
-    if (hotword.aliases.size() > kMaxAliases) {
-      refuse("has " + std::to_string(hotword.aliases.size()) + " aliases; it may have " + std::to_string(kMaxAliases));
-    }
-    result.push_back(std::move(hotword));
+HotwordLine read_hotword(std::string_view line, float boost) {
+  const std::size_t separator = line.find_last_of(":\t");
+  const bool has_boost = separator != std::string_view::npos;
+  HotwordLine hotword{line, "", {}, has_boost ? read_boost(line, line.substr(separator + 1)) : boost};
+  const std::string_view words = line.substr(0, separator);
+  const std::size_t sign = std::min(words.find('='), words.size());
+  hotword.written = one_spaced(words.substr(0, sign));
+  for (std::size_t at = sign; at < words.size();) {
+    const std::size_t end = std::min(words.find(',', at + 1), words.size());
+    hotword.aliases.push_back(one_spaced(words.substr(at + 1, end - at - 1)));
+    at = end;
   }
-  return result;
+  const auto refuse = [line](const std::string& fault) {
+    throw std::invalid_argument("hotword line '" + std::string(line) + "' " + fault);
+  };
+  const bool has_gap = std::find(hotword.aliases.begin(), hotword.aliases.end(), "") != hotword.aliases.end();
+  if (hotword.written.empty() || has_gap) refuse("has an empty place; write it as Nguyen = win, new yen");
+  if (hotword.aliases.size() > kMaxAliases) {
+    refuse("has " + std::to_string(hotword.aliases.size()) + " aliases; it may have " + std::to_string(kMaxAliases));
+  }
+  return hotword;
 }
 
 Hotwords::Hotwords(std::string_view list, const std::vector<std::string>& tokens, float boost, const NgramLm* lm)
     : in_phones_(lm != nullptr) {
   check_option("hotword_boost", boost);
+  if (list_lines(list).empty()) {
+    throw std::invalid_argument("the list of hotwords has no words; give one or more, or no list");
+  }
   const Spelling spelling(tokens);
   std::unique_ptr<Pronouncer> pronouncer;
   if (lm) pronouncer = std::make_unique<Pronouncer>(*lm);
   Boosts boosts;
   std::set<std::string> used;
-  std::string first_fault;
-  for (const HotwordLine& line : read_hotwords(list, boost)) {
+  use_lines(list, warnings_, [&](std::string_view text) {
+    const HotwordLine line = read_hotword(text, boost);
     std::string fault;  // the first one
     bool is_used = false;
     const auto attempt = [&](auto add) {
@@ -145,13 +142,8 @@ Hotwords::Hotwords(std::string_view list, const std::vector<std::string>& tokens
     }
     if (is_used) used.insert(own.empty() ? line.written : own);
     if (!is_used && fault.empty()) fault = own_fault;  // an alias can be used instead
-    if (!fault.empty()) warnings_.push_back("hotword line '" + std::string(line.line) + "': " + fault);
-    if (first_fault.empty()) first_fault = fault;
-  }
-  if (boosts.empty()) {
-    throw std::invalid_argument(
-        first_fault.empty() ? "the list of hotwords has no words; give one or more, or no list" : first_fault);
-  }
+    if (!fault.empty()) throw std::invalid_argument("hotword line '" + std::string(line.line) + "': " + fault);
+  });
   num_hotwords_ = used.size();
   build(boosts);
 }

@@ -1,8 +1,7 @@
 #include "search/phrases.h"
 
 #include <array>
-#include <map>
-#include <set>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -16,15 +15,31 @@ Phrases::Phrases(std::string_view list, const std::vector<std::string>& tokens, 
     : over_phones_(have_phones(lm, phones)), unknown_cost_(unknown_cost) {
   check_option("unknown_cost", unknown_cost);
   const Spelling spelling(tokens);
+  std::optional<Pronouncer> pronouncer;
+  if (over_phones_) pronouncer.emplace(*lm);
+  Pronunciations pronunciations;
   std::set<std::string> spelled;
-  for (const std::string_view line : list_lines(list)) {
-    if (line != kUnknownPhrase) spelled.insert(' ' + spelling.spell(line, "phrase"));
-  }
+  use_lines(list, warnings_, [&](std::string_view line) {
+    if (line == kUnknownPhrase) return;
+    try {
+      const std::string phrase = spelling.spell(line, "phrase");
+      for (const std::string& word : pronouncer ? split_words(phrase) : std::vector<std::string>()) {
+        if (pronunciations.count(word)) continue;
+        const std::vector<std::string> found = pronouncer->pronounce(word, "phrase");
+        pronunciations[word] = {found.begin(), found.end()};
+      }
+      spelled.insert(' ' + phrase);
+    } catch (const std::invalid_argument& error) {
+      throw std::invalid_argument("phrase line '" + std::string(line) + "': " + error.what());
+    }
+  });
   if (spelled.empty()) {
-    throw std::invalid_argument("the list of phrases has no phrase; give one or more, or no list for free speech");
+    throw std::invalid_argument(
+        warnings_.empty() ? "the list of phrases has no phrase; give one or more, or no list for free speech"
+                          : "no line of the list of phrases can be used: " + warnings_.front());
   }
   const std::vector<std::string_view> phrases(spelled.begin(), spelled.end());
-  over_phones_ ? pronounce(phrases, phones, *lm) : spell(phrases, tokens);
+  over_phones_ ? pronounce(phrases, pronunciations, phones, *lm) : spell(phrases, tokens);
   tokens_.push_back("\xE2\x96\x81" + std::string(kUnknownPhrase));
 }
 
@@ -60,8 +75,8 @@ void Phrases::spell(const std::vector<std::string_view>& phrases, const std::vec
   first_step_.push_back(steps_.size());
 }
 
-void Phrases::pronounce(const std::vector<std::string_view>& phrases, const std::vector<std::string>& phones,
-                        const NgramLm& lm) {
+void Phrases::pronounce(const std::vector<std::string_view>& phrases, const Pronunciations& pronunciations,
+                        const std::vector<std::string>& phones, const NgramLm& lm) {
   const std::string phone_bytes = lm.bytes_of_phones(phones);
   std::array<std::int32_t, 256> begins{};  // word-initial token of each phone, by its byte
   begins_word_.assign(1, false);           // blank
@@ -78,7 +93,6 @@ void Phrases::pronounce(const std::vector<std::string_view>& phrases, const std:
     return static_cast<std::int32_t>(steps.size()) - 1;
   };
   const std::int32_t root = new_node(false);
-  Pronouncer pronouncer(lm);
   std::map<std::pair<std::int32_t, std::string>, std::int32_t> ends;  // by the node before a word and the word
   std::map<std::string, std::int32_t> outputs;
   for (const std::string_view phrase : phrases) {
@@ -89,8 +103,7 @@ void Phrases::pronounce(const std::vector<std::string_view>& phrases, const std:
         end->second = new_node(true);
         const auto [output, is_first] = outputs.try_emplace(word, static_cast<std::int32_t>(tokens_.size()));
         if (is_first) tokens_.push_back("\xE2\x96\x81" + word);
-        const std::vector<std::string> found = pronouncer.pronounce(word, "phrase");
-        for (const std::string& bytes : std::set<std::string>(found.begin(), found.end())) {
+        for (const std::string& bytes : pronunciations.at(word)) {
           std::int32_t from = node;
           for (std::size_t i = 0; i < bytes.size(); ++i) {
             const std::int32_t token = begins[static_cast<std::uint8_t>(bytes[i])] + (i > 0);

@@ -8,6 +8,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,12 +40,13 @@ class Phrases {
   // tokens: UTF-8 spelling of every token, as for `token_texts`. list: one phrase per line. Duplicates are ignored, and
   // so is "[unk]", which is always included. unknown_cost: cost in nats of each token that [unk] replaces, in (0, 100];
   // a higher cost makes [unk] rarer. phones: those of the model. lm: pronounces the words. The search is over phones if
-  // both are given. Throws std::invalid_argument for a list without phrases, for phrases that the tokens cannot spell
-  // or `lm` cannot pronounce, and for a cost out of range.
+  // both are given. Phrases that the tokens cannot spell or `lm` cannot pronounce are skipped; see `warnings`. Throws
+  // std::invalid_argument if no phrase remains, and for a cost out of range.
   Phrases(std::string_view list, const std::vector<std::string>& tokens, float unknown_cost = kUnknownCost,
           const std::vector<std::string>& phones = {}, const NgramLm* lm = nullptr);
 
   bool over_phones() const noexcept { return over_phones_; }
+  const std::vector<std::string>& warnings() const noexcept { return warnings_; }  // each names its line
 
   // The nodes before and after the word boundary that begins a phrase. The boundary is optional at the start of an
   // utterance. With phones, an utterance may begin with the form of a phone that otherwise occurs only inside words.
@@ -69,11 +72,13 @@ class Phrases {
   float unknown_cost() const noexcept { return unknown_cost_; }
 
  private:
-  void spell(const std::vector<std::string_view>& phrases, const std::vector<std::string>& tokens);
-  void pronounce(const std::vector<std::string_view>& phrases, const std::vector<std::string>& phones,
-                 const NgramLm& lm);
+  using Pronunciations = std::map<std::string, std::set<std::string>>;  // of words
 
-  std::vector<std::string> tokens_;
+  void spell(const std::vector<std::string_view>& phrases, const std::vector<std::string>& tokens);
+  void pronounce(const std::vector<std::string_view>& phrases, const Pronunciations& pronunciations,
+                 const std::vector<std::string>& phones, const NgramLm& lm);
+
+  std::vector<std::string> tokens_, warnings_;
   bool over_phones_;
   float unknown_cost_;
   std::int32_t begin_ = 0;

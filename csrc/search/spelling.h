@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -70,6 +71,19 @@ inline std::string_view beginning(std::string_view text, std::size_t size) {
 
 // The nonempty lines of a list, without surrounding white space and without a byte order mark.
 std::vector<std::string_view> list_lines(std::string_view text);
+
+// Passes each line of a list to `use`. A line for which it throws std::invalid_argument is skipped, and the message,
+// which must name the line, is added to `warnings`: one odd line must not refuse a list.
+template <typename Use>
+void use_lines(std::string_view list, std::vector<std::string>& warnings, Use use) {
+  for (const std::string_view line : list_lines(list)) {
+    try {
+      use(line);
+    } catch (const std::invalid_argument& error) {
+      warnings.push_back(error.what());
+    }
+  }
+}
 
 // The number of letters of `text`: UTF-8 code points that are not spaces.
 std::size_t num_letters(std::string_view text);

@@ -54,7 +54,7 @@ Commands::Commands(const CommandLanguage* language, std::string_view list) : lan
     for (const SpokenCommand& row : language->table) rows_.insert_or_assign(std::string(row.phrase), row);
   }
   std::unordered_set<std::string> given;
-  for (const std::string_view line : lines) {
+  use_lines(list, warnings_, [&](std::string_view line) {
     auto [phrase, text] = split_arrow(line, "command");
     if (!given.insert(phrase).second) {
       throw std::invalid_argument("command line '" + std::string(line) + "' gives '" + phrase +
@@ -66,11 +66,11 @@ Commands::Commands(const CommandLanguage* language, std::string_view list) : lan
       if (language->table[i].phrase == lower) same = &language->table[i];
     }
     rows_.erase(phrase);
-    if (text.empty()) continue;
+    if (text.empty()) return;
     SpokenCommand command = same ? *same : literal(std::move(text));
     command.is_ordinary_word = false;
     rows_.insert_or_assign(phrase, std::move(command));
-  }
+  });
   for (const auto& [phrase, command] : rows_) {
     const std::vector<std::string> words = split_words(phrase);
     longest_ = std::max(longest_, words.size());

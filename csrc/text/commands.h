@@ -61,11 +61,13 @@ class Commands {
   static constexpr double kPause = 0.22;  // seconds
 
   // language: may be null. list: lines such as "next item -> new line". After the arrow is a phrase of the table, a
-  // text, or nothing, which removes the command. Throws std::invalid_argument with the line, and if there is neither a
-  // list nor a language.
+  // text, or nothing, which removes the command. Lines that cannot be used are skipped; see `warnings`. Throws
+  // std::invalid_argument for too many lines, and if there is neither a list nor a language.
   Commands(const CommandLanguage* language, std::string_view list);
   Commands(const Commands&) = delete;
   Commands& operator=(const Commands&) = delete;
+
+  const std::vector<std::string>& warnings() const noexcept { return warnings_; }  // each names its line
 
   // Finds the commands among the words, in order. For an incomplete text whose first `num_known` words will not change,
   // *num_decided is the number of words for which it is certain whether they belong to a command.
@@ -77,6 +79,7 @@ class Commands {
   std::unordered_map<std::string, SpokenCommand> rows_;
   std::unordered_set<std::string> beginnings_;  // prefixes of phrases
   std::size_t longest_ = 0;
+  std::vector<std::string> warnings_;
 };
 
 }  // namespace asr_stream

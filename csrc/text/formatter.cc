@@ -52,14 +52,17 @@ std::shared_ptr<const TextOptions> text_options(const TextRequest& request) {
   if (request.commands || request.command_list) {
     options->commands =
         std::make_shared<const Commands>(known ? known->commands : nullptr, request.command_list.value_or(""));
+    options->warnings = options->commands->warnings();
   }
   if (request.mask) options->mask = std::make_shared<const WordMask>(*request.mask);
   if (known) options->punctuation = request.punctuation;
   // Plain text is in lower case, including hotwords.
   const std::vector<WrittenForm> written = request.formatted ? request.written_forms : std::vector<WrittenForm>();
   auto replacements = std::make_shared<const Replacements>(request.replace.value_or(""), written);
+  options->warnings.insert(options->warnings.end(), replacements->warnings().begin(), replacements->warnings().end());
   if (!replacements->empty()) options->replacements = std::move(replacements);
-  return known || options->commands || options->mask || options->replacements ? options : nullptr;
+  const bool has_lists = options->commands || options->mask || options->replacements || !options->warnings.empty();
+  return known || has_lists ? options : nullptr;
 }
 
 void TextFormatter::begin_utterance() {
@@ -178,8 +181,7 @@ void TextFormatter::passes(const SpokenCommand* command) {
 ShownText TextFormatter::shown(const std::vector<float>& mark_probs, const std::vector<float>& case_probs) {
   const TokensWithCommands draft = draft_tokens();
   std::vector<std::string> all = shown_;
-  const bool is_punctuated = run_.has_value();
-  if (is_punctuated) {
+  if (run_ && !(mark_probs.empty() && case_probs.empty())) {
     punctuate_draft(mark_probs, case_probs, all);
   } else {
     leave_unpunctuated(all);

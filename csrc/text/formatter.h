@@ -34,6 +34,7 @@ struct TextOptions {
   std::shared_ptr<const WordMask> mask;                    // or none
   std::shared_ptr<const PunctuationMetadata> punctuation;  // metadata of the network; null: lower case, except for "I"
   std::shared_ptr<const Replacements> replacements;        // or none
+  std::vector<std::string> warnings;                       // a sentence for each skipped line of a list
 };
 
 // Options for formatting the text of events. Lists have one entry per line; they may be empty.
@@ -50,7 +51,7 @@ struct TextRequest {
 };
 
 // Returns null if the text is shown as recognized. A language without a folder has no numbers, case or punctuation.
-// Throws std::invalid_argument for an invalid list, and for commands if the language has none.
+// Throws std::invalid_argument for a list of too many lines, and for commands if the language has none.
 std::shared_ptr<const TextOptions> text_options(const TextRequest& request);
 
 // One run of the network: words in lower case, and the pause before each word in seconds, NaN if unknown.
@@ -76,8 +77,8 @@ class TextFormatter {
   const PunctuationRun* partial(const std::vector<Word>& words, std::size_t num_stable);
   // is_cut: whether the speaker continues.
   const PunctuationRun* final(const std::vector<Word>& words, bool is_cut);
-  // Takes probabilities (num_words, kNumMarks) and (num_words, kNumCases) for the words of the run; empty without a
-  // run. Throws std::invalid_argument for a different size.
+  // Takes probabilities (num_words, kNumMarks) and (num_words, kNumCases) for the words of the run; none without a run,
+  // or if the network failed. Throws std::invalid_argument for a different size.
   ShownText shown(const std::vector<float>& mark_probs = {}, const std::vector<float>& case_probs = {});
   void reset();  // starts a new text
 

@@ -62,7 +62,7 @@ Replacements::Replacements(std::string_view list, const std::vector<WrittenForm>
     throw std::invalid_argument("the list of replacements has " + std::to_string(lines.size()) +
                                 " lines; it may have " + std::to_string(kMaxLines));
   }
-  for (const std::string_view line : lines) {
+  use_lines(list, warnings_, [this](std::string_view line) {
     auto [phrase, text] = split_arrow(line, "replacement");
     if (text.empty()) refuse(line, "replacement", "has nothing after the arrow");
     const auto known = texts_.find(phrase);
@@ -70,7 +70,7 @@ Replacements::Replacements(std::string_view list, const std::vector<WrittenForm>
       refuse(line, "replacement", "gives '" + phrase + "' a second text; keep one of the two");
     }
     add(phrase, std::move(text));
-  }
+  });
   for (const auto& [phrase, text] : forms) {
     if (!texts_.count(phrase)) add(phrase, text);
   }

@@ -33,13 +33,15 @@ class Replacements {
   static constexpr std::size_t kMaxText = 10000;  // bytes of the replacement
 
   // list: one replacement per line, "my address -> 12 Main Street", with \n for a line break and \\ for a backslash.
-  // forms: more replacements; those of the list have priority. Throws std::invalid_argument with the line.
+  // forms: more replacements; those of the list have priority. Lines that cannot be used are skipped; see `warnings`.
+  // Throws std::invalid_argument for too many lines.
   Replacements(std::string_view list, const std::vector<WrittenForm>& forms);
 
   // Replaces the longest phrases, as spoken or as shown, in any case. A mark after a phrase and "'s" are kept. Words
   // that may begin a phrase are not stable.
   void apply(std::vector<ReplacedWord>& words) const;
   bool empty() const noexcept { return texts_.empty(); }
+  const std::vector<std::string>& warnings() const noexcept { return warnings_; }  // each names its line
 
  private:
   void add(const std::string& phrase, std::string text);
@@ -47,6 +49,7 @@ class Replacements {
   std::unordered_map<std::string, std::string> texts_;  // keyed by phrase
   std::unordered_set<std::string> beginnings_;          // prefixes of phrases, in whole words
   std::size_t longest_ = 0;                             // length of the longest phrase in words
+  std::vector<std::string> warnings_;
 };
 
 // The texts before and after the arrow of a line such as "my address -> 12 Main Street". `what` is for error messages.

@@ -121,7 +121,7 @@ def _build(recognizer: Recognizer, changes: dict[str, Any]) -> Recognizer:
     words = changes.get("hotwords")
     try:
         made = recognizer.with_options(**changes)
-        if not made.skipped_lines or not isinstance(words, tuple):
+        if not isinstance(words, tuple) or not any(line.startswith("hotword line") for line in made.skipped_lines):
             return made
     except ValueError:
         if not words or not isinstance(words, tuple):

@@ -41,7 +41,7 @@ INVALID, UNREADABLE, DAMAGED, UNAVAILABLE, BUSY, FINISHED, FAILED = 1, 2, 3, 4, 
         ({"silence_after_speech_s": 0.0}, "silence_after_speech_s is 0; it must be in (0, inf]"),
         ({"silence_without_speech_s": -1.0}, "silence_without_speech_s is -1; it must be in (0, inf]"),
         ({"search": "greedy"}, "greedy takes no language model"),
-        ({"hotwords": b"R2"}, "hotword 'R2' cannot be written by this model: it has no '2'"),
+        ({"phrases": b"R2"}, "phrase 'R2' cannot be written by this model: it has no '2'"),
         ({"hotwords": b""}, "the list of hotwords has no words"),
         ({"hotwords": b"A", "hotword_boost": -1.0}, "hotword_boost is -1; it must be in (0, 20]"),
         ({"phrases": b"\n"}, "the list of phrases has no phrase"),
@@ -177,6 +177,23 @@ def test_phones_without_language_model_are_reported_once(library: Any, lm: Path 
     assert [warning.split(":")[0] for warning in warnings] == [*spelled, "hotword line 'R2'"]
     if lm is None:
         assert model.stream(search="greedy").warnings == []
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("hotwords", b"Bertie:nan"),
+        ("hotwords", b"Star Trek: Voyager"),
+        ("hotwords", b"R2"),
+        ("replace", b"no arrow"),
+        ("command_list", b"no arrow"),
+    ],
+)
+def test_one_odd_line_never_refuses_a_list(bundled_in_c: Any, name: str, line: bytes) -> None:
+    """Nor does it end a stream that changes its lists."""
+    stream = bundled_in_c.stream(**{name: line})
+    (warning,) = [text for text in stream.warnings if "language model" not in text]
+    assert f"line '{line.decode()}'" in warning
 
 
 def test_unused_punctuation_is_a_warning(library: Any, tiny_onnx: Path, tmp_path: Path) -> None:

@@ -135,35 +135,50 @@ TEST(Hotwords, AWordThatTheModelNeverPrefersIsFoundAndGivenBackInTime) {
   EXPECT_EQ(found("ABABC"), "AAAA");
 }
 
-TEST(Hotwords, NamesTheFaultOfAList) {
-  const auto refusal = [](const char* list) { return message([&] { Hotwords(list, kLetters); }); };
-  const char* fault = "'BAD-9' cannot be written by this model: it has no 'D', '-', '9'";
-  const Hotwords others("AB\nBAD-9", kLetters);
-  ASSERT_EQ(others.warnings().size(), 1u);
-  EXPECT_NE(others.warnings()[0].find(fault), std::string::npos) << others.warnings()[0];
-  EXPECT_NE(refusal("BAD-9").find(fault), std::string::npos) << refusal("BAD-9");
-  EXPECT_NE(refusal("\n \n").find("no words"), std::string::npos);
-  EXPECT_NE(refusal("AB:x").find("'AB:x'"), std::string::npos);
-  EXPECT_NE(refusal("AB:5x").find("'AB:5x'"), std::string::npos);
-  EXPECT_NE(refusal("AB:0").find("(0, 20]"), std::string::npos);
-  EXPECT_NE(refusal("AB\tnan").find("(0, 20]"), std::string::npos);
-  EXPECT_NE(refusal(":2").find("has no words"), std::string::npos);
-  EXPECT_EQ(refusal("\xEF\xBB\xBF" "ab\r\na\xE2\x80\x99" "b : 1.5\nAb\t2"), "");
+TEST(Hotwords, NamesTheLinesThatItSkips) {
+  const auto warnings = [](const std::string& list) { return Hotwords(list, kLetters).warnings(); };
+  const auto warning = [&](const std::string& line) {
+    for (const std::string& list : {"AB\n" + line, line + "\nAB", line}) {
+      const std::vector<std::string> found = warnings(list);
+      EXPECT_EQ(found.size(), 1u) << list;
+      EXPECT_NE(found.at(0).find('\'' + line + '\''), std::string::npos) << found.at(0);
+      EXPECT_EQ(Hotwords(list, kLetters).num_hotwords(), list == line ? 0u : 1u) << list;
+    }
+    return warnings(line).at(0);
+  };
+  EXPECT_NE(warning("BAD-9").find("'BAD-9' cannot be written by this model: it has no 'D', '-', '9'"),
+            std::string::npos);
+  for (const char* line : {"AB:x", "AB:5x", "AB:0", "AB\tnan", "A: B", "BC:-1", "A:inf"}) {
+    EXPECT_NE(warning(line).find("(0, 20]"), std::string::npos) << line;
+  }
+  EXPECT_NE(warning(":2").find("has an empty place"), std::string::npos);
+  EXPECT_NE(warning("= A").find("has an empty place"), std::string::npos);
+  EXPECT_TRUE(warnings("\xEF\xBB\xBF" "ab\r\na\xE2\x80\x99" "b : 1.5\nAb\t2").empty());
+  EXPECT_NE(message([&] { warnings("\n \n"); }).find("no words"), std::string::npos);
   EXPECT_EQ(Hotwords("AB\nab:3\nAB:2", kLetters).highest_boost(), 3.0f);
   EXPECT_EQ(Hotwords("AB\nab:3\nAB:2", kLetters).num_hotwords(), 1u);
   EXPECT_NE(message([] { Hotwords("A", kLetters, 21.0f); }).find("hotword_boost is 21"), std::string::npos);
 }
 
+TEST(Hotwords, AListWithoutAUsableLineHasNoEffect) {
+  const auto hotwords = std::make_shared<const Hotwords>("BAD-9", kLetters);
+  const LmFusion fusion(nullptr, kLetters, {}, hotwords);
+  LookAhead::Cache cache;
+  LmFusion::Path path = fusion.begin();
+  for (const std::int32_t token : {3, 4, 2, 5, 2}) path = fusion.advance(path, token, cache);
+  EXPECT_EQ(path.score(), 0.0f);
+}
+
 TEST(Hotwords, AListHasLimitsAndSpellings) {
   std::string line = "AB = A";
   while (std::count(line.begin(), line.end(), 'A') < 17) line += ", A";
-  EXPECT_EQ(read_hotwords(line, 1.0f).at(0).aliases.size(), 16u);
-  EXPECT_NE(message([&] { read_hotwords(line + ", A", 1.0f); }).find("has 17 aliases"), std::string::npos);
+  EXPECT_EQ(read_hotword(line, 1.0f).aliases.size(), 16u);
+  EXPECT_NE(message([&] { read_hotword(line + ", A", 1.0f); }).find("has 17 aliases"), std::string::npos);
   for (const char* special : {"Anna", "GPT-4", "\xC3\x89tude"}) {
-    EXPECT_TRUE(read_hotwords(special, 1.0f).at(0).has_own_spelling()) << special;
+    EXPECT_TRUE(read_hotword(special, 1.0f).has_own_spelling()) << special;
   }
   for (const char* plain : {"anna's", "\xC3\xA9tude"}) {
-    EXPECT_FALSE(read_hotwords(plain, 1.0f).at(0).has_own_spelling()) << plain;
+    EXPECT_FALSE(read_hotword(plain, 1.0f).has_own_spelling()) << plain;
   }
 }
 
@@ -353,7 +368,11 @@ TEST(Phrases, NamesTheFaultOfAList) {
   };
   EXPECT_NE(refusal("").find("no phrase"), std::string::npos);
   EXPECT_NE(refusal("[unk]\n").find("no phrase"), std::string::npos);
-  EXPECT_NE(refusal("A B\nZ").find("phrase 'Z' cannot be written by this model: it has no 'Z';"), std::string::npos);
+  const Phrases others("A B\nZ", kLetters);
+  ASSERT_EQ(others.warnings().size(), 1u);
+  const std::string fault = "phrase line 'Z': phrase 'Z' cannot be written by this model: it has no 'Z';";
+  EXPECT_EQ(others.warnings()[0].rfind(fault, 0), 0u) << others.warnings()[0];
+  EXPECT_NE(refusal("Z\n9").find("no line of the list of phrases can be used: " + fault), std::string::npos);
   EXPECT_NE(refusal("A", 0.0f).find("unknown_cost"), std::string::npos);
   CtcPhraseSearch search(std::make_shared<const Phrases>("A", kLetters));
   const std::vector<float> row(5, std::log(0.2f));

@@ -111,21 +111,49 @@ def test_lists_come_from_files(tmp_path: Path, capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"hotwords": ["R2-D2"]}, "hotword 'R2-D2' cannot be written by this model: it has no '2', '-'; write it as"),
-        ({"hotwords": ["Ann = , ben"]}, "hotword line 'Ann = , ben' has an empty place; write it as Nguyen = win"),
-        ({"hotwords": [f"Ann = {', '.join(['b'] * 17)}"]}, "has 17 aliases; it may have 16"),
-        ({"hotwords": ["AC:DC"]}, r"hotword line 'AC:DC': the boost .* must be a number in \(0, 20\]"),
         ({"hotwords": ["Ada"], "search": "greedy"}, "search greedy takes no language model and no hotwords"),
         ({"hotwords": ["Ada"], "phrases": ["stop"]}, "give one of the two"),
         ({"phrases": []}, "the list of phrases has no phrase; give one or more, or no list"),
         ({"phrases": ["[unk]", " "]}, "has no phrase"),
-        ({"phrases": ["go", "room 5"]}, "phrase '5' cannot be written by this model: it has no '5'; write it as"),
+        (
+            {"phrases": ["room 5"]},
+            "no line of the list of phrases can be used: phrase line 'room 5': phrase '5' cannot",
+        ),
         ({"phrases": ["go"], "search": "greedy"}, "search greedy takes no language model, hotwords or phrases"),
     ],
 )
 def test_what_is_wrong_is_named(recognizer: Recognizer, options: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         recognizer.with_options(**options)
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "good", "message"),
+    [
+        (
+            "hotwords",
+            "R2-D2",
+            "Ada",
+            "hotword 'R2-D2' cannot be written by this model: it has no '2', '-'; write it as",
+        ),
+        ("hotwords", "Ann = , ben", "Ada", "has an empty place; write it as Nguyen = win"),
+        ("hotwords", f"Ann = {', '.join(['b'] * 17)}", "Ada", "has 17 aliases; it may have 16"),
+        ("hotwords", "Star Trek: Voyager", "Ada", "must be a number in (0, 20]"),
+        ("hotwords", "Bertie:nan", "Ada", "must be a number in (0, 20]"),
+        ("phrases", "room 5", "go", "phrase '5' cannot be written by this model: it has no '5'; write it as"),
+        ("replace", "no arrow", "ada -> Ada", "has no arrow"),
+        ("command_list", "no arrow", "dot -> .", "has no arrow"),
+    ],
+)
+def test_one_odd_line_never_refuses_a_list(
+    recognizer: Recognizer, name: str, line: str, good: str, message: str
+) -> None:
+    made = recognizer.with_options(**{name: [good, line]})
+    (warning,) = made.skipped_lines
+    assert warning in made.warnings
+    assert f"line '{line}'" in warning and message in warning
+    if name != "phrases":
+        assert recognizer.with_options(**{name: [line]}).skipped_lines == (warning,)
 
 
 def test_unusable_line_is_skipped_with_a_warning(

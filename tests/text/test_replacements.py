@@ -91,9 +91,16 @@ def test_replaces_in_every_language_and_in_plain_text() -> None:
         (["a -> " + "b" * 10001], "has 10001 bytes after the arrow; it may have 10000"),
         (["a -> b", "A -> c"], "replacement line 'A -> c' gives 'a' a second text"),
         (["a -> b\x07"], "has a control character; write a line break as"),
-        ([f"w{n} -> x" for n in range(10001)], "has 10001 lines; it may have 10000"),
     ],
 )
-def test_invalid_list_is_refused_by_line(lines: list[str], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        formatter(lines)
+def test_invalid_line_is_skipped_and_named(lines: list[str], message: str) -> None:
+    options = text_options(formatted=True, language="en", replace="\n".join(["zoe -> Zoë", *lines]))
+    assert options is not None
+    (warning,) = options.warnings
+    assert message in warning
+    assert next(word for word, *_ in final("zoe a", ["zoe -> Zoë", *lines])) == "Zoë"
+
+
+def test_too_many_lines_are_refused() -> None:
+    with pytest.raises(ValueError, match="has 10001 lines; it may have 10000"):
+        formatter([f"w{n} -> x" for n in range(10001)])

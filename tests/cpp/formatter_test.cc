@@ -1,0 +1,68 @@
+// Text for people: lists with odd lines, and what is left without the network.
+#include "text/formatter.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "search/spelling.h"
+
+namespace asr_stream {
+namespace {
+
+std::vector<Word> spoken(const std::string& text) {
+  std::vector<Word> words;
+  for (const std::string& word : split_words(text)) {
+    const auto start_s = static_cast<double>(words.size());
+    words.push_back({word, start_s, start_s + 0.5, 0.9f});
+  }
+  return words;
+}
+
+TEST(TextOptions, OddLinesAreSkippedAndNamed) {
+  TextRequest request;
+  request.language = "en";
+  request.replace = "ann -> Anne\nno arrow\nann -> Ana\nben ->\nbob -> Rob";
+  request.command_list = "dot -> .\nnothing\nDot -> ,\n-> x";
+  const auto options = text_options(request);
+  const std::vector<std::string> expected{"command line 'nothing' has no arrow",
+                                          "command line 'Dot -> ,' gives 'dot' a second meaning",
+                                          "command line '-> x' has 0 words before the arrow",
+                                          "replacement line 'no arrow' has no arrow",
+                                          "replacement line 'ann -> Ana' gives 'ann' a second text",
+                                          "replacement line 'ben ->' has nothing after the arrow"};
+  ASSERT_EQ(options->warnings.size(), expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(options->warnings[i].rfind(expected[i], 0), 0u) << i;
+  TextFormatter formatter(options);
+  formatter.final(spoken("ANN MET BOB DOT"), false);
+  EXPECT_EQ(join(formatter.shown().words), "Anne met Rob.");
+}
+
+TEST(TextOptions, AListOfOddLinesAloneIsNamedEvenWithoutALanguage) {
+  TextRequest request;
+  request.replace = "no arrow";
+  const auto options = text_options(request);
+  ASSERT_NE(options, nullptr);
+  EXPECT_EQ(options->warnings.size(), 1u);
+  TextFormatter formatter(options);
+  formatter.final(spoken("ANN MET BOB"), false);
+  EXPECT_EQ(join(formatter.shown().words), "ANN MET BOB");
+}
+
+// The words are still masked, replaced and counted.
+TEST(TextFormatter, WithoutTheNetworkOnlyCaseAndMarksAreMissing) {
+  TextRequest request;
+  request.language = "en";
+  request.punctuation = std::make_shared<PunctuationMetadata>();
+  request.mask = "secret";
+  request.replace = "ann -> Anne";
+  TextFormatter formatter(text_options(request));
+  ASSERT_NE(formatter.final(spoken("ANN HAS TWENTY FIVE SECRET NUMBERS"), false), nullptr);
+  EXPECT_EQ(join(formatter.shown().words), "Anne has 25 ****** numbers");
+}
+
+}  // namespace
+}  // namespace asr_stream
