@@ -188,7 +188,6 @@ class LmFusion:
         hotwords: Hotwords | None = None,
         phones: list[str] = ...,
     ) -> None: ...
-    warnings: Final[list[str]]
     over_phones: Final[bool]
     tokens: Final[list[str]]
     PAUSE_LOG_PROB: ClassVar[float]
@@ -291,7 +290,9 @@ def format_numbers(words: list[str], language: str = "en") -> list[tuple[str, in
 def best_rescored(hypotheses: list[Hypothesis], decoder_scores: list[float], ctc_weight: float) -> int: ...
 
 @final
-class TextOptions: ...
+class TextOptions:
+    warnings: Final[list[str]]
+    """A sentence for each skipped line of a list."""
 
 def text_options(
     *,
@@ -344,6 +345,7 @@ class SegmentOptions:
         second_pass_window: int = 125,
     ) -> None: ...
     punctuation_warning: Final[str]
+    skipped_lines: Final[list[str]]
     rescores: Final[bool]
     searches_jointly: Final[bool]
 
@@ -402,8 +404,11 @@ class Stream:
     def decoded(self, log_probs: npt.NDArray[np.float32]) -> None: ...
     def lm_scored(self, log_probs: list[float]) -> None: ...
     def punctuated(self, mark_probs: npt.NDArray[np.float32], case_probs: npt.NDArray[np.float32]) -> None: ...
-    def not_punctuated(self, reason: str) -> None: ...
-    def fail(self, reason: str) -> None: ...
+    def not_answered(self, reason: str) -> None:
+        """Reports that the network of the pending work could not be run. The stream fails if it is the encoder."""
+
+    failure: Final[str]
+    """Empty if the stream has not failed."""
     def take_events(
         self,
     ) -> list[

@@ -17,8 +17,13 @@ inline constexpr std::int64_t kFrameReach = 280;       // samples from the start
 inline constexpr std::int64_t kNumBins = 80;
 inline constexpr std::int64_t kSubsampling = 4;        // feature frames per encoder frame
 inline constexpr std::int64_t kFeatureOverlap = 3;     // feature frames that a chunk shares with the next one
+inline constexpr std::int64_t kEncoderFrame = kSubsampling * kFrameShift;  // samples
 inline constexpr std::int32_t kEncoderFrameMs = 40;
 inline constexpr double kEncoderFrameS = 0.04;
+
+// Seconds at a position in a stream, in samples of kSampleRate. Times are computed from whole samples, so that a time
+// reached in two ways is the same number.
+inline double seconds(std::int64_t position) { return static_cast<double>(position) / kSampleRate; }
 
 // Tokens.
 inline constexpr std::string_view kWordBoundary = "\xE2\x96\x81";  // "▁", U+2581

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "text/formatter.h"
@@ -16,7 +18,7 @@ std::variant<EndpointRule, PunctuationUnits> EndpointDetector::next(const Search
   const bool has_speech = num_blanks < num_frames;
   EndpointCues known;
   if (has_speech && num_blanks >= endpointer_.min_silence_frames()) {
-    const Transcript best = search.transcript(0.0);
+    const Transcript best = search.transcript();
     if (std::optional<PunctuationUnits> units = question(best.words)) return *std::move(units);
     known = cues(search, best);
   }
@@ -41,7 +43,11 @@ std::optional<PunctuationUnits> EndpointDetector::question(const std::vector<Wor
 }
 
 void EndpointDetector::answer(const PunctuationUnits& question, const std::vector<float>& mark_probs) {
-  if (mark_probs.size() != question.pauses.size() * kNumMarks) return;
+  if (mark_probs.size() != question.pauses.size() * kNumMarks) {
+    throw std::invalid_argument("the network gave " + std::to_string(mark_probs.size()) + " probabilities of marks for " +
+                                std::to_string(question.pauses.size()) + " units; expected " +
+                                std::to_string(question.pauses.size() * kNumMarks));
+  }
   const float* marks = &mark_probs[(question.first_word + question.num_words - 1) * kNumMarks];
   const double over = static_cast<double>(marks[static_cast<std::size_t>(Mark::kPeriod)]) +
                       static_cast<double>(marks[static_cast<std::size_t>(Mark::kQuestion)]);
@@ -60,7 +66,7 @@ EndpointCues EndpointDetector::cues(const Searcher& search, const Transcript& be
 }
 
 void EndpointDetector::end_utterance(const Searcher& search, bool goes_on) {
-  const Transcript best = search.transcript(0.0);
+  const Transcript best = search.transcript();
   pauses_.end(best.hypothesis, cues(search, best));
   sentence_end_.reset();
   goes_on_ = goes_on;

@@ -17,6 +17,7 @@ Searcher::Searcher(std::shared_ptr<const SegmentOptions> options, bool is_last) 
 
 void Searcher::begin_utterance(const NgramLm::State* context) {
   letters_.reset();
+  utterance_start_ = std::visit([](const auto& search) { return search.num_frames(); }, search_);
   if (auto* beam = std::get_if<CtcPrefixBeamSearch>(&search_)) return beam->reset(context);
   std::visit([](auto& search) { search.reset(); }, search_);
 }
@@ -46,14 +47,15 @@ std::vector<Hypothesis> Searcher::sentences(std::int64_t num_best) const {
   return std::get<CtcPrefixBeamSearch>(search_).sentences(num_best);
 }
 
-std::vector<std::vector<Word>> Searcher::words(const std::vector<Hypothesis>& hypotheses, double start_s) const {
+std::vector<std::vector<Word>> Searcher::words(const std::vector<Hypothesis>& hypotheses, std::int64_t position) const {
   std::vector<std::vector<Word>> result;
   const Calibration& calibration = options_->calibration;
+  const FrameOrigin origin{position, utterance_start_};
   if (over_phones() && !options_->phrases) {
     const Hypothesis letters = letters_.hypotheses().front();
     for (const Hypothesis& hypothesis : hypotheses) {
       result.push_back(
-          asr_stream::words(hypothesis, *options_->fusion, letters, options_->tokens, calibration, start_s));
+          asr_stream::words(hypothesis, *options_->fusion, letters, options_->tokens, calibration, origin));
     }
     return result;
   }
@@ -63,14 +65,14 @@ std::vector<std::vector<Word>> Searcher::words(const std::vector<Hypothesis>& hy
                                            : calibration.confidence_without_lm;
   const std::vector<std::string>& tokens = options_->phrases ? options_->phrases->tokens() : options_->tokens;
   for (const Hypothesis& hypothesis : hypotheses) {
-    result.push_back(asr_stream::words(hypothesis, tokens, map, start_s));
+    result.push_back(asr_stream::words(hypothesis, tokens, map, origin));
   }
   return result;
 }
 
-Transcript Searcher::transcript(double start_s) const {
+Transcript Searcher::transcript() const {
   std::vector<Hypothesis> best = hypotheses();
-  std::vector<std::vector<Word>> found = words(best, start_s);
+  std::vector<std::vector<Word>> found = words(best, 0);
   return {std::move(best.front()), std::move(found.front())};
 }
 

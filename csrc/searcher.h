@@ -40,9 +40,9 @@ class Searcher {
   // The best sentences of the lattice, see `CtcPrefixBeamSearch::sentences`.
   std::vector<Hypothesis> sentences(std::int64_t num_best) const;
 
-  // The words of each hypothesis. start_s: stream time at which the search began.
-  std::vector<std::vector<Word>> words(const std::vector<Hypothesis>& hypotheses, double start_s) const;
-  Transcript transcript(double start_s) const;  // of the utterance so far
+  // The words of each hypothesis. position: of the stream, in samples, at which the search began.
+  std::vector<std::vector<Word>> words(const std::vector<Hypothesis>& hypotheses, std::int64_t position) const;
+  Transcript transcript() const;  // of the utterance so far; times from the start of the search
 
   // Frames since the last token of the best hypothesis, or since the start of the utterance if it is empty.
   std::int64_t num_trailing_blanks() const;
@@ -56,6 +56,7 @@ class Searcher {
  private:
   std::shared_ptr<const SegmentOptions> options_;
   std::variant<CtcGreedySearch, CtcPrefixBeamSearch, CtcPhraseSearch> search_;
+  std::int64_t utterance_start_ = 0;  // frame
   CtcGreedySearch letters_;  // next to a search over phones, to spell words outside the vocabulary
 };
 

@@ -27,10 +27,10 @@ const char* name(Event::Type type) {
   return "error";
 }
 
-Segment::Segment(std::shared_ptr<const SegmentOptions> options, double start_s)
+Segment::Segment(std::shared_ptr<const SegmentOptions> options, std::int64_t position)
     : options_(checked(std::move(options))),
       endpoints_(options_),
-      start_s_(start_s),
+      position_(position),
       searcher_(options_, !options_->options.second_pass) {
   begin_utterance();
 }
@@ -102,6 +102,16 @@ void Segment::stepped(const Rows& log_probs, const Rows& encoder_out, const Rows
 void Segment::punctuated(const std::vector<float>& mark_probs) {
   endpoints_.answer(asked_for<PunctuationUnits>(work()), mark_probs);
   work_.reset();
+  proceed();
+}
+
+void Segment::not_answered() {
+  const Work* pending = work();
+  if (!pending || std::holds_alternative<EncoderStep>(*pending)) throw std::logic_error("this work needs an answer");
+  const std::unique_ptr<const Work> unanswered = std::exchange(work_, nullptr);
+  if (std::holds_alternative<DecoderStep>(*unanswered)) joint_.reset();  // then the final comes from the other search
+  if (std::holds_alternative<DecoderScoring>(*unanswered)) report_final(std::move(nbest_));
+  if (rescoring_) report_final(std::exchange(rescoring_, std::nullopt)->take_sentences());
   proceed();
 }
 
@@ -255,7 +265,7 @@ void Segment::report_partial(bool finished) {
   const double lowest = likely.front().score() - kStableMargin;
   const auto is_unlikely = [&](const Hypothesis& h) { return h.score() < lowest; };
   likely.erase(std::find_if(likely.begin(), likely.end(), is_unlikely), likely.end());
-  std::vector<std::vector<Word>> words = searcher_.words(likely, start_s_);
+  std::vector<std::vector<Word>> words = words_of(searcher_, likely);
   std::vector<Word>& found = words.front();
   // The last word may be incomplete. Stable words stay stable as long as they do not change.
   std::size_t stable = found.empty() ? 0 : found.size() - 1;
@@ -273,6 +283,17 @@ void Segment::report_partial(bool finished) {
   partial_ = found;
   num_stable_ = stable;
   report(Event::Type::kPartial, std::move(found), stable);
+}
+
+std::vector<std::vector<Word>> Segment::words_of(const Searcher& searcher,
+                                                 const std::vector<Hypothesis>& hypotheses) const {
+  const bool from_utterance = &searcher == second_searcher_.get();
+  std::vector<std::vector<Word>> result =
+      searcher.words(hypotheses, position_ + (from_utterance ? utterance_start_ * kEncoderFrame : 0));
+  for (std::vector<Word>& words : result) {
+    for (Word& word : words) word.end_s = std::min(word.end_s, audio_end());  // the last frame may be padded
+  }
+  return result;
 }
 
 // Whether the last word, which may be incomplete, is very rare. It is then usually the beginning of another word.

@@ -17,6 +17,7 @@
 //   delay partials.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -100,8 +101,8 @@ inline constexpr const char* kEndOfAudio = "end_of_audio";
 // Not thread-safe. Throws std::invalid_argument; std::logic_error for a call out of order.
 class Segment {
  public:
-  // start_s: stream time of this segment's first sample, in seconds. Checks the options.
-  Segment(std::shared_ptr<const SegmentOptions> options, double start_s = 0.0);
+  // position: of this segment's first sample in the stream, in samples. Checks the options.
+  explicit Segment(std::shared_ptr<const SegmentOptions> options, std::int64_t position = 0);
 
   // Takes 16 kHz `samples`, at most `num_wanted`. Returns how many were used: all, or as many as were needed for the
   // next work, which must then be done. int16 is scaled by 1/32768.
@@ -125,9 +126,13 @@ class Segment {
   // root is ignored.
   void lm_scored(const std::vector<float>& log_probs);
 
-  // Answers PunctuationUnits with (num_units, kNumMarks) probabilities. Any other size, such as 0, means that there is
-  // no answer.
+  // Answers PunctuationUnits with (num_units, kNumMarks) probabilities.
   void punctuated(const std::vector<float>& mark_probs);
+  // Goes on without an answer, which is not possible for an EncoderStep.
+  void not_answered();
+
+  const SegmentOptions& options() const noexcept { return *options_; }
+  const std::shared_ptr<const SegmentOptions>& shared_options() const noexcept { return options_; }
 
   // The events since the last call, oldest first.
   std::vector<Event> take_events();
@@ -156,7 +161,9 @@ class Segment {
 
   // The searcher of the final.
   const Searcher& last_searcher() const { return second_searcher_ ? *second_searcher_ : searcher_; }
-  double last_start_s() const { return start_s_ + (second_searcher_ ? seconds(utterance_start_) : 0.0); }
+  // Words of hypotheses of this searcher. They begin with the utterance or later, so they never cross those of the
+  // final before, and end with the audio.
+  std::vector<std::vector<Word>> words_of(const Searcher& searcher, const std::vector<Hypothesis>& hypotheses) const;
   const NgramLm::State* context() const { return context_ ? &*context_ : nullptr; }
   void proceed();
   bool request_chunk();
@@ -178,12 +185,12 @@ class Segment {
   void report(Event::Type type, std::vector<Word> words, std::size_t num_stable = 0);
   std::int64_t likeliest_token() const;
   bool is_rare(const Hypothesis& hypothesis) const;
-  static double seconds(std::int64_t frame) { return static_cast<double>(frame) * kEncoderFrameS; }
-  double now() const { return start_s_ + seconds(num_frames_); }
+  double audio_end() const { return seconds(position_ + fbank_.num_samples()); }
+  double now() const { return std::min(seconds(position_ + num_frames_ * kEncoderFrame), audio_end()); }
 
   std::shared_ptr<const SegmentOptions> options_;
   EndpointDetector endpoints_;
-  double start_s_;
+  std::int64_t position_;
   Fbank fbank_;
   std::optional<NgramLm::State> context_;  // language model state after the previous utterance
   Searcher searcher_;

@@ -79,7 +79,7 @@ void Segment::lm_scored(const std::vector<float>& log_probs) {
 
 // Keeps the best of the hypotheses with the same words. One without words is kept only if it is the best of all.
 void Segment::keep_distinct(std::vector<Hypothesis>& hypotheses) const {
-  const std::vector<std::vector<Word>> words = last_searcher().words(hypotheses, last_start_s());
+  const std::vector<std::vector<Word>> words = words_of(last_searcher(), hypotheses);
   std::set<std::string> texts{""};
   std::vector<Hypothesis> kept;
   for (std::size_t i = 0; i < hypotheses.size(); ++i) {
@@ -96,7 +96,7 @@ void Segment::report_final(std::vector<Hypothesis>& sentences, std::size_t num_s
     set_posteriors(sentences, std::min(num_scored, sentences.size()), count);
   }
   sentences.resize(std::min(count, sentences.size()));
-  std::vector<std::vector<Word>> words = last_searcher().words(sentences, last_start_s());
+  std::vector<std::vector<Word>> words = words_of(last_searcher(), sentences);
   const std::vector<Word>& best = words.front();
   if (best.empty()) {
     endpoints_.end_silence();

@@ -19,13 +19,17 @@ constexpr std::int64_t kMaxDivisor = std::int64_t{1} << 30;
 constexpr float kFarBeyond = 10.0f;   // magnitude of a sample that is probably in the range of int16
 constexpr int kMaxFarBeyond = 160;    // their number that is reported; a click has fewer
 
-double seconds(std::int64_t position) { return static_cast<double>(position) / kSampleRate; }
-
 std::string describe_gap(double lost_s) {
   std::ostringstream text;
   text.imbue(std::locale::classic());
   text << std::fixed << std::setprecision(3) << lost_s << " s of audio were lost";
   return text.str();
+}
+
+const char* network_of(const Work& work) {
+  if (std::holds_alternative<PieceTree>(work)) return "the neural language model";
+  if (std::holds_alternative<PunctuationUnits>(work)) return "the network for case and punctuation";
+  return std::holds_alternative<EncoderStep>(work) ? "the encoder" : "the decoder";
 }
 
 // Copies the words of a partial or final as recognized, before they are formatted.
@@ -61,7 +65,9 @@ void Clock::advance(std::int64_t num_samples, std::int32_t sample_rate) {
   rest_ %= divisor_;
 }
 
-Stream::Stream(std::shared_ptr<const SegmentOptions> options) { begin_segment(std::move(options)); }
+Stream::Stream(std::shared_ptr<const SegmentOptions> options) {
+  begin_segment(std::make_unique<Segment>(std::move(options)));
+}
 
 template <typename Sample>
 void Stream::accept(const Sample* samples, std::size_t count, std::int32_t sample_rate) {
@@ -112,9 +118,10 @@ void Stream::end_utterance() { change(nullptr); }
 
 void Stream::change(std::shared_ptr<const SegmentOptions> options) {
   check_usable();
-  if (options) const Segment check(options);  // errors are reported now and change nothing
   const std::int64_t position = clock_.position();
-  guarded([&] { queue_.push_back(Mark{Mark::Kind::kSegment, position, position, 0.0, std::move(options)}); });
+  // Made now, so that an error changes nothing.
+  auto next = options ? std::make_unique<Segment>(std::move(options), position) : nullptr;
+  guarded([&] { queue_.push_back(Mark{Mark::Kind::kSegment, position, position, 0.0, std::move(next)}); });
 }
 
 void Stream::finish() {
@@ -137,60 +144,82 @@ void Stream::stepped(const Rows& log_probs, const Rows& encoder_out, const Rows&
 
 void Stream::scored(const std::vector<float>& scores) {
   asked_for<DecoderScoring>(work());
-  guarded([&] { segment_->scored(scores); });
+  try_answer([&] { segment_->scored(scores); });
 }
 
 void Stream::decoded(const Rows& log_probs) {
   asked_for<DecoderStep>(work());
-  guarded([&] { segment_->decoded(log_probs); });
+  try_answer([&] { segment_->decoded(log_probs); });
 }
 
 void Stream::lm_scored(const std::vector<float>& log_probs) {
   asked_for<PieceTree>(work());
-  guarded([&] { segment_->lm_scored(log_probs); });
+  try_answer([&] { segment_->lm_scored(log_probs); });
 }
 
 void Stream::punctuated(const std::vector<float>& mark_probs, const std::vector<float>& case_probs) {
   const auto& units = asked_for<PunctuationUnits>(work());
-  guarded([&] {
+  try_answer([&] {
     if (!punctuation_) return segment_->punctuated(mark_probs);
     const auto of_words = [&units](const std::vector<float>& probs, std::size_t width) {
-      if (probs.size() != units.pauses.size() * width) return std::vector<float>();
+      if (probs.size() != units.pauses.size() * width) {
+        throw std::invalid_argument("the network gave " + std::to_string(probs.size()) + " probabilities for " +
+                                    std::to_string(units.pauses.size()) + " units; expected " +
+                                    std::to_string(units.pauses.size() * width));
+      }
       const auto first = probs.begin() + static_cast<std::ptrdiff_t>(units.first_word * width);
       return std::vector<float>(first, first + static_cast<std::ptrdiff_t>(units.num_words * width));
     };
+    show(formatter_->shown(of_words(mark_probs, kNumMarks), of_words(case_probs, kNumCases)));
+  });
+}
+
+void Stream::not_answered(const std::string& reason) {
+  if (!failure_.empty()) return;
+  const Work* pending = work();
+  if (!pending || std::holds_alternative<EncoderStep>(*pending)) return fail(reason);
+  guarded([&] { do_without(reason); });
+}
+
+// Answers the pending work, which is not the encoder's. An invalid answer is none.
+template <typename Action>
+void Stream::try_answer(Action action) {
+  guarded([&] {
     try {
-      show(formatter_->shown(of_words(mark_probs, kNumMarks), of_words(case_probs, kNumCases)));
+      action();
     } catch (const std::invalid_argument& error) {
-      show_as_recognized(error.what());
+      do_without(error.what());
     }
   });
 }
 
-void Stream::not_punctuated(const std::string& reason) {
-  asked_for<PunctuationUnits>(work());
-  guarded([&] {
-    if (punctuation_) return show_as_recognized(reason);
-    segment_->punctuated({});  // the final also needs the network, and its event reports the failure
-  });
+// Goes on without an answer to the pending work, and reports a network the first time that it fails.
+void Stream::do_without(const std::string& reason) {
+  const Work* pending = work();
+  if (!pending) throw std::logic_error("no network is waited for: " + reason);
+  const char* network = network_of(*pending);
+  if (failed_networks_.insert(network).second) {
+    const double now = seconds(segment_start_ + segment_->num_samples());
+    events_.push_back({Event::Type::kError,
+                       std::string(network) + " failed, and recognition goes on without it: " + reason, now, now, {}});
+  }
+  if (punctuation_) return show(formatter_->shown());
+  segment_->not_answered();
 }
 
 void Stream::fail(const std::string& reason) {
   if (!failure_.empty()) return;
   failure_ = reason.empty() ? "for an unknown reason" : reason;
-  for (Event& event : segment_->take_events()) unshown_.push_back(std::move(event));
-  while (!unshown_.empty()) {  // nobody runs a network for them any more
-    keep_raw(unshown_.front());
-    report_first();
-  }
   queue_.clear();
+  if (punctuation_) show(formatter_->shown());  // nobody runs a network any more
+  collect_events(false);
 }
 
 std::vector<Event> Stream::take_events() { return std::exchange(events_, {}); }
 
 std::int64_t Stream::num_wanted() const noexcept {
   std::int64_t end = segment_start_ + segment_->num_samples() + segment_->num_wanted();
-  if (resampler_) end += resampler_->reach() * kSampleRate / sample_rate_ + 1;
+  if (resampler_ && resampler_->has_begun()) end += resampler_->reach() * kSampleRate / sample_rate_ + 1;
   return std::max<std::int64_t>(0, end - clock_.position());
 }
 
@@ -212,14 +241,14 @@ void Stream::guarded(Action action) {
   });
 }
 
-void Stream::begin_segment(std::shared_ptr<const SegmentOptions> options) {
-  if (options) options_ = std::move(options);
-  segment_ = std::make_unique<Segment>(options_, seconds(position_));
+void Stream::begin_segment(std::unique_ptr<Segment> segment) {
+  segment_ = std::move(segment);
   segment_start_ = position_;
   formatter_.reset();
-  if (!options_->text) return;
+  const SegmentOptions& options = segment_->options();
+  if (!options.text) return;
   // A program compares phrases with its list, so they get no capitals and no marks. Endpoints need the network anyway.
-  formatter_.emplace(options_->phrases ? without_punctuation(*options_->text) : options_->text);
+  formatter_.emplace(options.phrases ? without_punctuation(*options.text) : options.text);
 }
 
 void Stream::go_on() {
@@ -241,7 +270,9 @@ bool Stream::done(Audio<Sample>& audio) {
   if (audio.sample_rate == kSampleRate) {
     used = feed(audio.samples, audio.count);
   } else {
-    if (!resampler_) resampler_ = std::make_unique<Resampler>(audio.sample_rate);
+    if (!resampler_ || resampler_->sample_rate() != audio.sample_rate) {
+      resampler_ = std::make_unique<Resampler>(audio.sample_rate);
+    }
     // In pieces, so that a long recording is not stored twice.
     used = std::min(audio.count, static_cast<std::size_t>(audio.sample_rate));
     const std::int64_t num_nonfinite = resampler_->num_nonfinite();
@@ -279,11 +310,10 @@ void Stream::check_scale(const float* samples, std::size_t count, std::int64_t p
 }
 
 bool Stream::done(Mark& mark) {
-  if (resampler_) {
+  if (resampler_ && resampler_->has_begun()) {
     resampled_.clear();
     num_used_ = 0;
     resampler_->finish(mark.position - position_, resampled_);
-    resampler_.reset();
     return false;
   }
   if (mark.kind != Mark::Kind::kSampleRate && !segment_->finished()) {
@@ -294,17 +324,19 @@ bool Stream::done(Mark& mark) {
   if (punctuation_) return false;  // for the segment that ends here
   position_ = mark.next_position;
   if (mark.kind == Mark::Kind::kSegment) {
-    num_changes_ += mark.options != nullptr;
+    num_changes_ += mark.next != nullptr;
     if (mark.lost_s > 0.0) {
       const double start_s = seconds(mark.position), end_s = seconds(mark.next_position);
       events_.push_back({Event::Type::kGap, describe_gap(mark.lost_s), start_s, end_s, {}});
     }
-    begin_segment(std::move(mark.options));
+    begin_segment(mark.next ? std::move(mark.next)
+                            : std::make_unique<Segment>(segment_->shared_options(), position_));
   }
   return true;
 }
 
-void Stream::collect_events() {
+// with_network: whether events may wait for case and punctuation.
+void Stream::collect_events(bool with_network) {
   for (Event& event : segment_->take_events()) unshown_.push_back(std::move(event));
   while (!unshown_.empty() && !punctuation_) {
     Event& event = unshown_.front();
@@ -316,7 +348,7 @@ void Stream::collect_events() {
         const bool is_cut = event.endpoint && event.endpoint == std::string_view(name(EndpointRule::kMaxUtterance));
         const PunctuationRun* run = is_partial ? formatter_->partial(event.words, event.num_stable)
                                                : formatter_->final(event.words, is_cut);
-        if (run) {
+        if (run && with_network) {
           punctuation_ = std::make_unique<const Work>(
               punctuation_units(run->words, run->pauses_s, run->beginning, run->complete));
           return;
@@ -333,7 +365,7 @@ void Stream::collect_events() {
 // like the final or a more likely one, for example with another spelling.
 void Stream::show_alternatives(Event& event) const {
   if (event.alternatives.empty()) return;
-  const auto options = without_punctuation(*options_->text);
+  const auto options = without_punctuation(*segment_->options().text);
   const auto shown = [&](const std::vector<Word>& words) {
     TextFormatter formatter(options);
     formatter.final(words, false);
@@ -363,16 +395,6 @@ void Stream::show(ShownText text) {
   event.num_stable = text.num_stable;
   event.num_taken_back = text.num_taken_back;
   event.text = join(event.words);
-  report_first();
-}
-
-// Shows the event without formatting after a failure, because losing the words would be worse.
-void Stream::show_as_recognized(const std::string& reason) {
-  formatter_->reset();
-  if (!std::exchange(formatting_failed_, true)) {
-    const double start_s = unshown_.front().start_s;
-    events_.push_back({Event::Type::kError, "text is shown as it is recognized: " + reason, start_s, start_s, {}});
-  }
   report_first();
 }
 

@@ -9,8 +9,10 @@
 // - The clock counts 16 kHz samples exactly: it carries over the fractions from sample rates and gaps.
 // - A gap begins a new segment with a new encoder cache, and times continue. With the old cache, the encoder would see
 //   separate pieces of audio as adjacent, which does not occur in training.
-// - If the network cannot be run, the caller must call `fail`. The stream has then failed, and it is unknown which
-//   audio was used. Every later call throws StreamFailed with the reason; earlier events can still be taken.
+// - If a network cannot be run, the caller must call `not_answered`. Without the encoder the stream has failed, and it
+//   is unknown which audio was used. Every later call throws StreamFailed with the reason; earlier events can still be
+//   taken. Without any other network, the stream goes on: an error event reports it the first time, and each run is
+//   tried again, because the cause may pass.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +21,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <variant>
@@ -72,17 +75,17 @@ class Stream {
 
   // The work that the stream waits for, or nullptr. Valid until it is answered.
   const Work* work() const;
-  // These answer it; see Segment. An invalid answer puts the stream in the failed state.
+  // These answer it; see Segment. An invalid answer is none, see `not_answered`.
   void stepped(const Rows& log_probs, const Rows& encoder_out, const Rows& phone_log_probs = {});
   void scored(const std::vector<float>& scores);
   void decoded(const Rows& log_probs);
   void lm_scored(const std::vector<float>& log_probs);
-  // (num_units, kNumMarks) and (num_units, kNumCases) probabilities; any other size counts as `not_punctuated`.
+  // (num_units, kNumMarks) and (num_units, kNumCases) probabilities.
   void punctuated(const std::vector<float>& mark_probs, const std::vector<float>& case_probs);
-  // Reports that case and punctuation could not be computed. The words are shown without them, and one event reports
-  // it.
-  void not_punctuated(const std::string& reason);
-  void fail(const std::string& reason);
+  // Reports that there is no answer to the pending work, because its network could not be run. Never throws
+  // StreamFailed.
+  void not_answered(const std::string& reason);
+  void fail(const std::string& reason);  // for any other failure
   // Runs `action`, such as a network. If it throws, the stream fails; throws StreamFailed, or std::bad_alloc.
   template <typename Action>
   void attempt(Action action) {
@@ -123,7 +126,7 @@ class Stream {
     std::int64_t position;       // end of the audio, in 16 kHz samples
     std::int64_t next_position;  // start of the audio after it
     double lost_s = 0.0;
-    std::shared_ptr<const SegmentOptions> options = nullptr;  // for the next segment; null: unchanged
+    std::unique_ptr<Segment> next = nullptr;  // the next segment; null: one with the same options
   };
   using Item = std::variant<Audio<float>, Audio<std::int16_t>, Mark>;
 
@@ -131,7 +134,10 @@ class Stream {
   void check_alive() const;
   template <typename Action>
   void guarded(Action action);
-  void begin_segment(std::shared_ptr<const SegmentOptions> options);  // nullptr: unchanged
+  template <typename Action>
+  void try_answer(Action action);
+  void do_without(const std::string& reason);
+  void begin_segment(std::unique_ptr<Segment> segment);
   void go_on();
   template <typename Sample>
   bool done(Audio<Sample>& audio);
@@ -139,21 +145,19 @@ class Stream {
   template <typename Sample>
   std::size_t feed(const Sample* samples, std::size_t count);
   void check_scale(const float* samples, std::size_t count, std::int64_t position);
-  void collect_events();
+  void collect_events(bool with_network = true);
   void show(ShownText text);
   void show_alternatives(Event& event) const;
-  void show_as_recognized(const std::string& reason);
   void report_first();
 
-  std::shared_ptr<const SegmentOptions> options_;
   std::unique_ptr<Segment> segment_;
   std::optional<TextFormatter> formatter_;  // none if words are not formatted
-  bool formatting_failed_ = false;
+  std::set<std::string> failed_networks_;   // other than the encoder; each is reported once
   std::deque<Event> unshown_;               // events of the segment that are not formatted yet
   std::unique_ptr<const Work> punctuation_;  // the run that the first of unshown_ waits for
   std::int64_t segment_start_ = 0;  // samples of 16 kHz
   std::int64_t position_ = 0;       // position after the last mark that was processed
-  std::unique_ptr<Resampler> resampler_;
+  std::unique_ptr<Resampler> resampler_;  // of the last sample rate other than 16 kHz
   std::vector<float> resampled_;  // the first `num_used_` are already in the segment
   std::size_t num_used_ = 0;
   std::deque<Item> queue_;

@@ -30,8 +30,9 @@ class Stream:
 
     The text depends only on the audio, not on how it is split into calls.
 
-    If the network fails, `StreamFailed` is raised, with the network's error as its cause. Every later call except
-    `events` raises it again; earlier events can still be read.
+    If the encoder fails, `StreamFailed` is raised, with the network's error as its cause. Every later call except
+    `events` raises it again; earlier events can still be read. If any other network fails, such as the decoder, an
+    Error event reports it the first time, and the words are recognized without it.
     """
 
     def __init__(self, recognizer: Recognizer, deferred: bool = False) -> None:
@@ -97,8 +98,11 @@ class Stream:
 
     def change(self, recognizer: Recognizer) -> None:
         """End the utterance here; `recognizer` recognizes later audio. Raises ValueError after `finish`."""
+        self._do(self._change, recognizer)
+
+    def _change(self, recognizer: Recognizer) -> None:
+        self._core.change(recognizer.segment_options)
         self._recognizers.append(recognizer)
-        self._do(self._core.change, recognizer.segment_options)
 
     def finish(self) -> None:
         """End the audio: decodes the rest and ends the last utterance. A second call has no effect."""
@@ -137,16 +141,18 @@ class Stream:
         return Work(self, self._recognizers[0], work)
 
     def answer(self, method: Callable[..., None], *answer: Any) -> None:
-        """Passes the answer to a method of `_core.Stream`. An invalid answer puts the stream in the failed state."""
+        """Passes the answer to a method of `_core.Stream`. An invalid answer is none, see `not_answered`."""
         try:
             method(self._core, *answer)
         except Exception as error:
-            self.fail(error)
+            self.not_answered(error)
 
-    def fail(self, error: Exception) -> None:
-        """Report that the network failed: the stream can no longer be used."""
-        self._cause = self._cause or error
-        self._core.fail(f"{type(error).__name__}: {error}")
+    def not_answered(self, error: Exception) -> None:
+        """Report that the network of the pending work could not be run: without the encoder, the stream can no longer
+        be used; without any other network it goes on, and an Error event says so once."""
+        self._core.not_answered(f"{type(error).__name__}: {error}")
+        if self._core.failure and self._cause is None:
+            self._cause = error
 
     @property
     def wanted_s(self) -> float:

@@ -52,7 +52,7 @@ class Work:
 def compute(batch: Sequence[Work]) -> None:
     """Does the work of `batch`, all of one `kind`, in one run of the network, and answers the streams.
 
-    Never raises: a stream whose work failed raises in its next call.
+    Never raises: a stream whose encoder failed raises in its next call.
     """
     first = batch[0]
     try:
@@ -65,12 +65,13 @@ def compute(batch: Sequence[Work]) -> None:
             assert first.recognizer.neural_model is not None
             first.stream.answer(_core.Stream.lm_scored, first.recognizer.neural_model.score(first.work).tolist())
         elif isinstance(first.work, _core.PunctuationUnits):
-            _punctuate(first, first.work)
+            assert first.recognizer.punctuator is not None
+            first.stream.answer(_core.Stream.punctuated, *first.recognizer.punctuator.answer_units(first.work))
         else:
             _compute_steps([(work, work.work) for work in batch if isinstance(work.work, _core.EncoderStep)])
     except Exception as error:
         for work in batch:
-            work.stream.fail(error)
+            work.stream.not_answered(error)
 
 
 def _decode(work: Work, step: _core.DecoderStep) -> None:
@@ -80,19 +81,6 @@ def _decode(work: Work, step: _core.DecoderStep) -> None:
     assert stream.decoder_cache is not None
     log_probs, stream.decoder_cache = decoder.step(step.tokens, stream.decoder_cache.select(step.parents))
     stream.answer(_core.Stream.decoded, np.ascontiguousarray(log_probs))
-
-
-def _punctuate(work: Work, units: _core.PunctuationUnits) -> None:
-    """If this fails, case and punctuation are missing but not the words."""
-
-    try:
-        assert work.recognizer.punctuator is not None
-        answer = work.recognizer.punctuator.answer_units(units)
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        work.stream.answer(_core.Stream.not_punctuated, reason)
-    else:
-        work.stream.answer(_core.Stream.punctuated, *answer)
 
 
 def _compute_steps(batch: Sequence[tuple[Work, _core.EncoderStep]]) -> None:

@@ -91,6 +91,17 @@ void ModelStream::work() {
   while (const Work* work = stream_.work()) answer(*work);
 }
 
+// Runs a network that is not the encoder; returns none if it fails.
+template <typename Network>
+auto ModelStream::run(Network network) -> std::optional<decltype(network())> {
+  try {
+    return network();
+  } catch (const std::exception& error) {
+    stream_.not_answered(error.what());
+    return std::nullopt;
+  }
+}
+
 void ModelStream::answer(const Work& work) {
   if (const auto* step = std::get_if<EncoderStep>(&work)) {
     if (num_changes_ < stream_.num_changes()) {  // until then, the current utterance is still processed
@@ -106,29 +117,20 @@ void ModelStream::answer(const Work& work) {
     });
     stream_.stepped(result.log_probs, result.encoder_out, result.phone_log_probs);
   } else if (const auto* units = std::get_if<PunctuationUnits>(&work)) {
-    PunctuationModel::Answer answer;
-    try {
-      answer = model_->punctuation()->run(*units);
-    } catch (const std::exception& error) {  // only case and punctuation are lost, not the words
-      stream_.not_punctuated(error.what());
-      return;
-    }
-    stream_.punctuated(answer.mark_probs, answer.case_probs);
+    const auto answer = run([&] { return model_->punctuation()->run(*units); });
+    if (answer) stream_.punctuated(answer->mark_probs, answer->case_probs);
   } else if (std::holds_alternative<DecoderStep>(work)) {
     DecoderCache cache;  // one step follows another
     while (const auto* step = std::get_if<DecoderStep>(stream_.work())) {
-      Model::Decoded result;
-      stream_.attempt([&] { result = model_->decode(*step, cache); });
-      stream_.decoded(result.log_probs);
+      const auto result = run([&] { return model_->decode(*step, cache); });
+      if (result) stream_.decoded(result->log_probs);
     }
   } else if (const auto* tree = std::get_if<PieceTree>(&work)) {
-    std::vector<float> log_probs;
-    stream_.attempt([&] { log_probs = model_->neural_lm()->score(*tree); });
-    stream_.lm_scored(log_probs);
+    const auto log_probs = run([&] { return model_->neural_lm()->score(*tree); });
+    if (log_probs) stream_.lm_scored(*log_probs);
   } else {
-    std::vector<float> scores;
-    stream_.attempt([&] { scores = model_->score(std::get<DecoderScoring>(work)); });
-    stream_.scored(scores);
+    const auto scores = run([&] { return model_->score(std::get<DecoderScoring>(work)); });
+    if (scores) stream_.scored(*scores);
   }
 }
 

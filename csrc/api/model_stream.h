@@ -41,6 +41,8 @@ class ModelStream {
  private:
   void work();
   void answer(const Work& work);
+  template <typename Network>
+  auto run(Network network) -> std::optional<decltype(network())>;
 
   std::shared_ptr<const Model> model_;
   std::int32_t sample_rate_;   // for accept and gap

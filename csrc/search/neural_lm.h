@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "search/ctc_search.h"
@@ -81,6 +82,7 @@ class SentenceRescoring {
   // `lm_score`, best first, and then the others, which are too unlikely to be scored: their `lm_score` changes by one
   // number, so that none of them overtakes a rescored one.
   std::vector<Hypothesis> rescored(const std::vector<float>& log_probs);
+  std::vector<Hypothesis> take_sentences() { return std::move(sentences_); }  // without new scores
 
  private:
   struct Scored {

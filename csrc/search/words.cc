@@ -104,19 +104,19 @@ double log_odds(float posterior) {
   return p < 1.0 ? std::clamp(std::log(p / (1.0 - p)), -kMaxLogOdds, kMaxLogOdds) : kMaxLogOdds;
 }
 
-std::vector<Word> timed(std::vector<WordFrames> found, const ConfidenceMap& map, double start_s) {
+std::vector<Word> timed(std::vector<WordFrames> found, const ConfidenceMap& map, const FrameOrigin& origin) {
   std::vector<Word> result;
-  std::int64_t previous_end = 0;
+  std::int64_t previous_end = origin.first;
   bool follows = false;  // the previous word, without a pause
   for (std::size_t i = 0; i < found.size(); ++i) {
     WordFrames& word = found[i];
     const bool continues = i + 1 < found.size() && found[i + 1].start - word.end <= kFluentFrames;
     const std::int64_t start = follows ? previous_end : std::max(word.start - kStartDelay, previous_end);
     const std::int64_t end = std::max(word.end - (continues ? kFluentDelay : kEndDelay), start + 1);
-    const auto seconds = [&](std::int64_t frame) { return start_s + static_cast<double>(frame) * kEncoderFrameS; };
+    const auto at = [&](std::int64_t frame) { return seconds(origin.position + frame * kEncoderFrame); };
     const double evidence = map.bias + map.least * word.least + map.mean * word.sum / word.num_tokens +
                             map.posterior * log_odds(word.posterior);
-    result.push_back({std::move(word.text), seconds(start), seconds(end),
+    result.push_back({std::move(word.text), at(start), at(end),
                       static_cast<float>(1.0 / (1.0 + std::exp(-evidence)))});
     previous_end = end;
     follows = continues;
@@ -156,12 +156,12 @@ void add_matches(const std::vector<std::int32_t>& words, const std::vector<std::
 bool begins_word(std::string_view token) { return token.substr(0, kWordBoundary.size()) == kWordBoundary; }
 
 std::vector<Word> words(const Hypothesis& hypothesis, const std::vector<std::string>& tokens,
-                        const ConfidenceMap& map, double start_s) {
-  return timed(group_words(hypothesis, tokens), map, start_s);
+                        const ConfidenceMap& map, const FrameOrigin& origin) {
+  return timed(group_words(hypothesis, tokens), map, origin);
 }
 
 std::vector<Word> words(const Hypothesis& hypothesis, const LmFusion& fusion, const Hypothesis& letters,
-                        const std::vector<std::string>& tokens, const Calibration& calibration, double start_s) {
+                        const std::vector<std::string>& tokens, const Calibration& calibration, const FrameOrigin& origin) {
   std::vector<WordFrames> found = group_words(hypothesis, fusion.tokens());
   if (found.size() != hypothesis.words.size()) {
     throw std::invalid_argument("the hypothesis has " + std::to_string(hypothesis.words.size()) + " words for " +
@@ -177,7 +177,7 @@ std::vector<Word> words(const Hypothesis& hypothesis, const LmFusion& fusion, co
   found.erase(std::remove_if(found.begin(), found.end(), is_empty), found.end());
   const bool has_posteriors = !hypothesis.word_posteriors.empty();
   return timed(std::move(found),
-               has_posteriors ? calibration.confidence_with_posteriors : calibration.confidence_with_phones, start_s);
+               has_posteriors ? calibration.confidence_with_posteriors : calibration.confidence_with_phones, origin);
 }
 
 std::size_t num_alike(const std::vector<Word>& a, const std::vector<Word>& b) {

@@ -24,7 +24,13 @@ struct Word {
   float confidence;
 };
 
-// The words of a hypothesis. Frame 0 is at `start_s`.
+// Where the frames of a hypothesis are.
+struct FrameOrigin {
+  std::int64_t position = 0;  // stream position of frame 0, in samples of kSampleRate
+  std::int64_t first = 0;     // first frame of the utterance; no word begins before it
+};
+
+// The words of a hypothesis.
 //
 // CTC emits a token later than it was spoken. Compared with the known times of synthesized words and the edges of
 // pauses in read speech, words begin two frames late after a pause, and end one frame late before a pause. In fluent
@@ -36,14 +42,14 @@ struct Word {
 // between words. The spelling is empty for a token that is not part of text.
 // Throws std::invalid_argument for a token id outside `tokens`.
 std::vector<Word> words(const Hypothesis& hypothesis, const std::vector<std::string>& tokens,
-                        const ConfidenceMap& map, double start_s = 0.0);
+                        const ConfidenceMap& map, const FrameOrigin& origin = {});
 
 // The words of a hypothesis of a search over phones. letters: the greedy hypothesis of the letter head for the same
 // audio; tokens: spelling of its tokens. A word outside the vocabulary is spelled with the letters at its time. Omits
 // words without letters, and an incomplete word that does not match any word yet.
 std::vector<Word> words(const Hypothesis& hypothesis, const LmFusion& fusion, const Hypothesis& letters,
                         const std::vector<std::string>& tokens, const Calibration& calibration,
-                        double start_s = 0.0);
+                        const FrameOrigin& origin = {});
 
 // Whether a token begins a word, or separates two.
 bool begins_word(std::string_view token);

@@ -30,16 +30,19 @@ namespace {
 using emscripten::typed_memory_view;
 using emscripten::val;
 
-// Returns the result of `function`. Converts a C++ exception, which JavaScript would see as a number, to an Error.
+// Returns the result of `function`. Converts a C++ exception, which JavaScript would see as a number, to an Error, or to
+// a RangeError for an invalid argument.
 template <typename Function>
 auto guarded(Function function) {
   std::string message;
+  const char* type = "Error";
   try {
     return function();
   } catch (const std::exception& error) {
     message = error.what();
+    if (dynamic_cast<const std::invalid_argument*>(&error)) type = "RangeError";
   }
-  val::global("Error").new_(message).throw_();
+  val::global(type).new_(message).throw_();
 }
 
 template <typename Number>
@@ -118,8 +121,10 @@ std::shared_ptr<Stream> make_stream(std::shared_ptr<SegmentOptions> options) {
 
 template <typename Sample>
 void accept(Stream& self, const val& samples, int sample_rate) {
-  const std::vector<Sample> audio = to_vector<Sample>(samples);
-  guarded([&] { self.accept(audio.data(), audio.size(), sample_rate); });
+  guarded([&] {
+    const std::vector<Sample> audio = to_vector<Sample>(samples);
+    self.accept(audio.data(), audio.size(), sample_rate);
+  });
 }
 
 void gap(Stream& self, double num_samples, int sample_rate) {
@@ -168,24 +173,24 @@ val work(const Stream& self) {
 
 // phone_log_probs: null for a model without phones.
 void stepped(Stream& self, const val& log_probs, const val& encoder_out, int num_frames, const val& phone_log_probs) {
-  const bool has_phones = !phone_log_probs.isNull();
-  const std::vector<float> rows = to_vector<float>(log_probs), vectors = to_vector<float>(encoder_out),
-                           phones = has_phones ? to_vector<float>(phone_log_probs) : std::vector<float>();
-  const auto of = [num_frames](const std::vector<float>& values) {
-    return Rows{values.data(), num_frames, static_cast<std::int64_t>(values.size()) / num_frames};
-  };
-  guarded([&] { self.stepped(of(rows), of(vectors), has_phones ? of(phones) : Rows{}); });
+  guarded([&] {
+    const bool has_phones = !phone_log_probs.isNull();
+    const std::vector<float> rows = to_vector<float>(log_probs), vectors = to_vector<float>(encoder_out),
+                             phones = has_phones ? to_vector<float>(phone_log_probs) : std::vector<float>();
+    const auto of = [num_frames](const std::vector<float>& values) {
+      return Rows{values.data(), num_frames, static_cast<std::int64_t>(values.size()) / num_frames};
+    };
+    self.stepped(of(rows), of(vectors), has_phones ? of(phones) : Rows{});
+  });
 }
 
 template <auto method>
 void answer(Stream& self, const val& array) {
-  const std::vector<float> numbers = to_vector<float>(array);
-  guarded([&] { (self.*method)(numbers); });
+  guarded([&] { (self.*method)(to_vector<float>(array)); });
 }
 
 void punctuated(Stream& self, const val& mark_probs, const val& case_probs) {
-  const std::vector<float> marks = to_vector<float>(mark_probs), cases = to_vector<float>(case_probs);
-  guarded([&] { self.punctuated(marks, cases); });
+  guarded([&] { self.punctuated(to_vector<float>(mark_probs), to_vector<float>(case_probs)); });
 }
 
 val span(double start_s, double end_s) {
@@ -352,7 +357,8 @@ EMSCRIPTEN_BINDINGS(asr_stream) {
       .function("scored", &answer<&Stream::scored>)
       .function("lmScored", &answer<&Stream::lm_scored>)
       .function("punctuated", &punctuated)
-      .function("notPunctuated", &call<&Stream::not_punctuated, std::string>)
+      .function("notAnswered", &call<&Stream::not_answered, std::string>)
+      .property("failure", +[](const Stream& self) { return self.failure(); })
       .function("fail", &call<&Stream::fail, std::string>)
       .function("takeEvents", &take_events);
 }

@@ -199,14 +199,15 @@ export class Recognizer {
 
 /**
  * Takes audio and returns events. The text depends only on the audio, not on how it is split into calls. Calls are done
- * in order, even if they are not awaited.
+ * in order, even if they are not awaited. A call that throws, or rejects with any other error than StreamError, changes
+ * nothing.
  */
 export interface Stream {
   /**
    * Continues with `samples`, mono, of any length; resolves to the new events. sampleRate: a whole number of Hz in
    * [1000, 768000], default 16000; other rates are resampled. Samples that are not finite count as silence and cause an
    * error event. Floats far beyond 1, such as those in the range of int16, cause one error event: divide these by
-   * 32768. Throws TypeError, RangeError, and Error after `finish`. Rejects with StreamError if the network fails.
+   * 32768. Throws TypeError, RangeError, and Error after `finish`. Rejects with StreamError if the encoder fails.
    */
   accept(samples: Float32Array | Int16Array, sampleRate?: number): Promise<StreamEvent[]>;
   /** Reports that `numSamples` of audio were lost: ends the utterance and adds a gap event. */
@@ -222,7 +223,8 @@ export interface Stream {
 }
 
 /**
- * The network failed. The stream cannot be used anymore: every later call rejects for the same reason.
+ * The encoder failed. The stream cannot be used anymore: every later call rejects for the same reason. If any other
+ * network fails, such as the language model, an error event says so once, and the words are recognized without it.
  * `cause`: the network's error.
  */
 export class StreamError extends Error {

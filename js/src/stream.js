@@ -3,7 +3,7 @@
 
 const PIECE_S = 10; // limits the copies of a long recording
 
-// The network failed. Every later call of the stream rejects with this error, too; `events`: earlier events, which the
+// The encoder failed. Every later call of the stream rejects with this error, too; `events`: earlier events, which the
 // failed call would have resolved to.
 export class StreamError extends Error {
   name = "StreamError";
@@ -20,7 +20,7 @@ export class Stream {
   #numChanges = 0;
   #caches = new Map(); // by view: 0 is the stream, the others are those of the second pass
   #closed = false; // no more audio is accepted
-  #failure = null;
+  #failure = null; // why the stream cannot be used any more: {reason, cause}
   #finished = null; // the result of the first `finish`
   #last = Promise.resolve(); // calls run in order, even if they are not awaited
 
@@ -66,6 +66,7 @@ export class Stream {
 
   change(recognizer) {
     if (!recognizer?.streamOptions) throw new TypeError("change takes a Recognizer, from load() or withOptions()");
+    if (recognizer.streamOptions.isDeleted()) throw new TypeError("change takes an open Recognizer; this one is closed");
     return this.#inTurn(async () => {
       this.#core.change(recognizer.streamOptions);
       this.#recognizers.push(recognizer);
@@ -89,7 +90,7 @@ export class Stream {
     this.#last = this.#last.then(() => this.#core.delete());
   }
 
-  // Runs `task` after all earlier ones have ended; resolves to its events.
+  // Runs `task` after all earlier ones have ended; resolves to its events. A call that the core rejects changes nothing.
   #inTurn(task) {
     if (this.#failure) return Promise.reject(this.#again());
     if (this.#closed) throw new Error("this stream is finished; take a new one from Recognizer.stream()");
@@ -98,10 +99,11 @@ export class Stream {
       try {
         await task();
       } catch (error) {
-        const cause = error instanceof Error ? error : new Error(String(error)); // C++ exceptions have no message
-        this.#core.fail(cause.message);
-        this.#failure = cause;
-        throw new StreamError(`recognition failed: ${cause.message}`, this.#core.takeEvents(), { cause });
+        if (error instanceof WebAssembly.RuntimeError) this.#core.fail(error.message); // the core was interrupted
+        const reason = this.#core.failure;
+        if (!reason) throw error;
+        this.#failure = { reason, cause: error };
+        throw new StreamError(`recognition failed: ${reason}`, this.#core.takeEvents(), { cause: error });
       }
       return this.#core.takeEvents();
     });
@@ -110,35 +112,45 @@ export class Stream {
   }
 
   #again() {
-    const message = `this stream failed (${this.#failure.message}); take a new one`;
-    return new StreamError(message, [], { cause: this.#failure });
+    const { reason, cause } = this.#failure;
+    return new StreamError(`this stream failed (${reason}); take a new one`, [], { cause });
   }
 
   async #work() {
     for (let work = this.#core.work(); work; work = this.#core.work()) {
       for (; this.#numChanges < this.#core.numChanges; ++this.#numChanges) this.#recognizers.shift();
-      const [{ model, punctuation, neuralLm, leftContext }] = this.#recognizers;
-      if (work.features) {
-        const cache = work.begins ? model.initCache(leftContext) : this.#caches.get(work.view);
-        const step = await model.step(work.features, work.numFrames, work.numValid, cache);
-        if (work.ends) this.#caches.delete(work.view);
-        else this.#caches.set(work.view, step.cache);
-        this.#core.stepped(step.logProbs, step.encoderOut, step.numFrames, step.phoneLogProbs);
-      } else if (work.units) {
-        let answer;
-        try {
-          answer = await punctuation.answer(work.units, work.pauses);
-        } catch (error) { // only case and punctuation are lost, not the words
-          this.#core.notPunctuated(error.message);
-          continue;
-        }
-        this.#core.punctuated(...answer);
-      } else if (work.pieces) {
-        this.#core.lmScored(await neuralLm.score(work));
-      } else {
-        this.#core.scored(await model.score(work.tokens, work.encoderOut, work.numFrames));
+      let passAnswer;
+      try {
+        passAnswer = await this.#run(work, this.#recognizers[0]);
+      } catch (error) { // the core goes on without a network that is not the encoder
+        this.#core.notAnswered(String(error?.message ?? error));
+        if (this.#core.failure) throw error;
+        continue;
       }
+      passAnswer();
     }
+  }
+
+  // Runs the network; resolves to a function that passes its answer to the core.
+  async #run(work, { model, punctuation, neuralLm, leftContext }) {
+    const core = this.#core;
+    if (work.features) {
+      const cache = work.begins ? model.initCache(leftContext) : this.#caches.get(work.view);
+      const step = await model.step(work.features, work.numFrames, work.numValid, cache);
+      if (work.ends) this.#caches.delete(work.view);
+      else this.#caches.set(work.view, step.cache);
+      return () => core.stepped(step.logProbs, step.encoderOut, step.numFrames, step.phoneLogProbs);
+    }
+    if (work.units) {
+      const answer = await punctuation.answer(work.units, work.pauses);
+      return () => core.punctuated(...answer);
+    }
+    if (work.pieces) {
+      const logProbs = await neuralLm.score(work);
+      return () => core.lmScored(logProbs);
+    }
+    const scores = await model.score(work.tokens, work.encoderOut, work.numFrames);
+    return () => core.scored(scores);
   }
 
   #checkSampleRate(sampleRate) {

@@ -244,13 +244,14 @@ test("a model with damaged metadata is refused by the name of the key", async ()
   await assert.rejects(Recognizer.load({ model: noise }), ModelError);
 });
 
-// An ONNX Runtime whose runs fail after a given number of runs.
+// An ONNX Runtime whose runs fail after a given number of runs, or for the graphs that have one of the inputs `broken`.
 function unreliable(ort) {
-  const state = { left: Infinity };
+  const state = { left: Infinity, broken: [] };
   const create = async (...args) => {
     const session = await ort.InferenceSession.create(...args);
     const { inputNames, outputNames } = session;
-    const run = (inputs) => (state.left-- > 0 ? session.run(inputs) : Promise.reject(new Error("the device is gone")));
+    const fails = () => state.left-- <= 0 || inputNames.some((name) => state.broken.includes(name));
+    const run = (inputs) => (fails() ? Promise.reject(new Error("the device is gone")) : session.run(inputs));
     return { inputNames, outputNames, run, release: () => session.release() };
   };
   return { state, InferenceSession: { create }, Tensor: ort.Tensor };
@@ -275,6 +276,57 @@ test("a stream whose network fails says so from then on, and keeps the events be
   }
   ort.state.left = Infinity;
   await broken.close();
+});
+
+test("without a network that is not the encoder, the words are recognized without it", async () => {
+  const ort = unreliable(await import("onnxruntime-web/wasm"));
+  const broken = await Recognizer.load({ model, ort, punctuation: PUNCTUATION });
+  const searched = await broken.withOptions({ search: "beam" });
+  ort.state.broken = ["pauses"];
+  const expected = await recognize(samples, { by: searched });
+  ort.state.broken = ["pauses", "token_lengths"]; // of the decoder
+  const twice = new Float32Array([...samples, ...new Float32Array(48000), ...samples]);
+  const events = await recognize(twice, { by: broken });
+  const errors = events.filter(({ type }) => type === "error").map(({ text }) => text.split(",")[0]);
+  assert.deepEqual(errors.sort(), ["the decoder failed", "the network for case and punctuation failed"]);
+  const finals = events.filter(({ type }) => type === "final");
+  assert.ok(finals.length > 1);
+  assert.equal(finals[0].raw, expected.find(({ type }) => type === "final").raw);
+  assert.equal(finals[0].text, finals[0].raw.toLowerCase());
+  await searched.close();
+  await broken.close();
+});
+
+test("a rejected call changes nothing", async () => {
+  const closed = await recognizer.withOptions({ chunkMs: 320 });
+  const closing = await recognizer.withOptions({ chunkMs: 320 });
+  await closed.close();
+  const stream = recognizer.stream();
+  const events = await stream.accept(samples.subarray(0, 20000));
+  assert.throws(() => stream.change(closed), /change takes an open Recognizer; this one is closed/);
+  const change = stream.change(closing);
+  await closing.close(); // before the call's turn
+  await assert.rejects(change, (error) => !(error instanceof StreamError));
+  events.push(...(await stream.accept(samples.subarray(20000))), ...(await stream.finish()));
+  assert.deepEqual(events, whole);
+
+  const far = recognizer.stream();
+  for (let i = 0; i < 32; ++i) await far.gap(2 ** 48);
+  await assert.rejects(far.gap(1), (error) => error instanceof RangeError && /longer than 2\^53/.test(error.message));
+  assert.deepEqual(await far.accept(samples.subarray(0, 100)), []);
+  await far.finish();
+});
+
+test("one odd line never refuses a list", async () => {
+  for (const [name, line] of [
+    ["hotwords", "Bertie:nan"], ["hotwords", "Star Trek: Voyager"], ["replace", "no arrow"], ["commandList", "no arrow"],
+  ]) {
+    const changed = await recognizer.withOptions({ [name]: [line] });
+    const skipped = changed.warnings.filter((text) => !recognizer.warnings.includes(text));
+    assert.equal(skipped.length, 1);
+    assert.ok(skipped[0].includes(`line '${line}'`), skipped[0]);
+    await changed.close();
+  }
 });
 
 test("finish twice is once", async () => {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "network.h"
+#include "small_lm.h"
 #include "text/formatter.h"
 
 namespace asr_stream {
@@ -174,6 +175,46 @@ TEST(Segment, ShowsAnObsceneWordOnlyWhenItIsStable) {
   EXPECT_EQ(partials("A", "en"), (Texts{"A", "AB"}));
   EXPECT_EQ(partials("TIT", "en"), (Texts{"TITB"}));  // it was the beginning of another word
   EXPECT_EQ(partials("TIT", "de"), (Texts{"TIT", "TITB"}));
+}
+
+// As the last word of a partial it is usually the beginning of another word, but not at the end.
+TEST(Segment, ARareLastWordIsShownOnceTheUtteranceHasEnded) {
+  const auto texts = [](float log_prob) {
+    const auto bytes = small_file(2, log_prob);  // later versions store words by their rank
+    const auto how = options(ASR_SEARCH_BEAM);
+    how->phones = {"P"};
+    LmFusionOptions weights;
+    weights.prior_weight = 0.0f;
+    how->fusion = std::make_shared<const LmFusion>(std::make_shared<const NgramLm>(bytes.data(), bytes.size()),
+                                                   how->tokens, weights, nullptr, how->phones);
+    Segment segment(how);
+    const std::vector<float> samples(16000, 0.1f), encoder_out(16 * kDim, 0.5f);
+    std::vector<std::vector<std::string>> found(1);  // by chunk
+    for (std::size_t begin = 0;;) {
+      if (!segment.work()) {
+        if (begin == samples.size()) segment.finish();
+        else begin += segment.accept(samples.data() + begin, samples.size() - begin);
+        continue;
+      }
+      const auto& step = std::get<EncoderStep>(*segment.work());
+      if (step.view) break;
+      const std::int64_t num_frames = (step.num_frames - kFeatureOverlap) / kSubsampling;
+      std::vector<float> letters(static_cast<std::size_t>(num_frames * kNetworkTokens), -5.0f),
+          phones(static_cast<std::size_t>(num_frames * 3), -40.0f);
+      for (std::size_t frame = 0; frame < static_cast<std::size_t>(num_frames); ++frame) {
+        phones[3 * frame + (step.begins && frame == 2 ? 1 : 0)] = -0.01f;
+        letters[kNetworkTokens * frame] = -0.01f;
+      }
+      segment.stepped({letters.data(), num_frames, kNetworkTokens}, {encoder_out.data(), num_frames, kDim},
+                      {phones.data(), num_frames, 3});
+      for (const Event& event : segment.take_events()) found.back().push_back(event.text);
+      found.emplace_back();
+    }
+    return found;
+  };
+  using Texts = std::vector<std::vector<std::string>>;
+  EXPECT_EQ(texts(-3.0f), (Texts{{"A"}, {}, {}}));
+  EXPECT_EQ(texts(-14.0f), (Texts{{}, {"A"}, {}}));
 }
 
 TEST(Segment, FinalsSayWhatEndedThem) {
@@ -363,7 +404,7 @@ TEST(Segment, APartialIsTakenBackIfNoWordIsLeft) {
 
 TEST(Segment, TimesCountFromTheStartOfTheStream) {
   const std::vector<float> samples = audio(30000);
-  Segment segment(options(), 1000.0);
+  Segment segment(options(), 1000 * 16000);
   std::vector<Event> events;
   for (std::size_t begin = 0; begin < samples.size(); run(segment, events)) {
     begin += segment.accept(samples.data() + begin, samples.size() - begin);

@@ -43,6 +43,86 @@ std::vector<Event> recognize(const std::vector<float>& samples, std::int32_t sam
   return stream.take_events();
 }
 
+// Answers with random log-probabilities: many short words, also in the first and the last frame of an utterance.
+void run_random_network(Stream& stream, std::mt19937& generator) {
+  std::uniform_real_distribution<float> uniform(-6.0f, 0.0f);
+  const auto random = [&](std::int64_t count) {
+    std::vector<float> log_probs(static_cast<std::size_t>(count * kNetworkTokens));
+    for (float& log_prob : log_probs) log_prob = uniform(generator);
+    return log_probs;
+  };
+  while (const Work* work = stream.work()) {
+    if (const auto* step = std::get_if<EncoderStep>(work)) {
+      const std::int64_t num_frames = (step->num_frames - kFeatureOverlap) / kSubsampling;
+      const std::vector<float> log_probs = random(num_frames);
+      const std::vector<float> encoder_out(static_cast<std::size_t>(num_frames * kNetworkDim), 0.5f);
+      stream.stepped({log_probs.data(), num_frames, kNetworkTokens}, {encoder_out.data(), num_frames, kNetworkDim});
+    } else if (const auto* decoder_step = std::get_if<DecoderStep>(work)) {
+      const auto count = static_cast<std::int64_t>(decoder_step->tokens.size());
+      const std::vector<float> log_probs = random(count);
+      stream.decoded({log_probs.data(), count, kNetworkTokens});
+    } else {
+      run_network(stream, *work);
+    }
+  }
+}
+
+TEST(Stream, TimesNeverRunBackward) {
+  std::size_t num_adjacent = 0;
+  for (std::uint32_t seed = 0; seed < 40; ++seed) {
+    std::mt19937 generator(seed);
+    const auto below = [&generator](std::size_t n) { return generator() % n; };
+    const auto how = [&] {
+      const std::int32_t searches[] = {ASR_SEARCH_GREEDY, ASR_SEARCH_BEAM, ASR_SEARCH_RESCORE, ASR_SEARCH_JOINT};
+      auto result = network_options(searches[below(4)]);
+      result->tokens[5] = "\xe2\x96\x81W";
+      result->options.second_pass = below(2);
+      result->options.max_alternatives = static_cast<std::int32_t>(below(3));
+      result->chunk_size = static_cast<std::int64_t>(1 + below(8));
+      result->endpointer.max_utterance_s = below(2) ? 20 : 0.5;
+      return result;
+    };
+    Stream stream(how());
+    for (int call = 0; call < 25; ++call) {
+      const std::size_t kind = below(8);
+      if (kind == 0) {
+        stream.gap(static_cast<std::int64_t>(below(3000)));
+      } else if (kind == 1) {
+        stream.change(how());
+      } else if (kind == 2) {
+        stream.end_utterance();
+      } else {
+        const std::vector<float> samples(below(9000), 0.1f);
+        stream.accept(samples.data(), samples.size(), below(3) ? 16000 : 22050);
+      }
+      run_random_network(stream, generator);
+    }
+    stream.finish();
+    run_random_network(stream, generator);
+    const double end_s = seconds(stream.sample_offset());
+    double last_end_s = 0.0;  // of a final or a gap
+    for (const Event& event : stream.take_events()) {
+      ASSERT_GE(event.start_s, last_end_s) << seed << " " << name(event.type);
+      ASSERT_GE(event.end_s, event.start_s);
+      ASSERT_LE(event.end_s, end_s);
+      std::vector<std::vector<Word>> lists{event.words, event.raw_words};
+      for (const Alternative& other : event.alternatives) lists.push_back(other.words);
+      for (const std::vector<Word>& words : lists) {
+        double at_s = last_end_s;
+        for (const Word& word : words) {
+          num_adjacent += word.start_s == at_s;
+          ASSERT_GE(word.start_s, at_s) << seed << " " << name(event.type);
+          ASSERT_GT(word.end_s, word.start_s);
+          at_s = word.end_s;
+        }
+        ASSERT_LE(at_s, end_s);
+      }
+      if (event.type == Event::Type::kFinal || event.type == Event::Type::kGap) last_end_s = event.end_s;
+    }
+  }
+  EXPECT_GT(num_adjacent, 1000u);  // so the limit matters
+}
+
 TEST(Stream, EventsDoNotDependOnHowAudioIsCutNorOnWhenTheNetworkRuns) {
   for (const std::int32_t rate : {16000, 44100, 8000, 47999}) {
     const std::vector<float> samples = utterances(static_cast<std::size_t>(rate) * 6, static_cast<std::size_t>(rate));
@@ -206,6 +286,103 @@ TEST(Stream, AFailureIsFinalAndSaysWhyAndLosesNoEvent) {
   }
 }
 
+// The events of two utterances. Each run of a network that is not the encoder is passed to `answer` of the stream and
+// the number of such runs before it; if that returns false, it is answered as usual.
+template <typename Answer>
+std::vector<Event> recognize_with(const std::shared_ptr<SegmentOptions>& how, Answer answer) {
+  Stream stream(how);
+  const std::vector<float> samples = utterances(16000 * 7);
+  stream.accept(samples.data(), samples.size());
+  stream.finish();
+  for (int count = 0; const Work* work = stream.work();) {
+    if (std::holds_alternative<EncoderStep>(*work) || !answer(stream, count++)) run_network(stream, *work);
+  }
+  EXPECT_EQ(stream.failure(), "");
+  return stream.take_events();
+}
+
+std::vector<std::string> texts(const std::vector<Event>& events, Event::Type type) {
+  std::vector<std::string> result;
+  for (const Event& event : events) {
+    if (event.type == type) result.push_back(event.text);
+  }
+  return result;
+}
+
+using Texts = std::vector<std::string>;
+
+TEST(Stream, WithoutTheDecoderFinalsComeFromTheSearch) {
+  for (const std::int32_t search : {ASR_SEARCH_RESCORE, ASR_SEARCH_JOINT}) {
+    int num_runs = 0;
+    const auto fails = [&](Stream& stream, int) {
+      ++num_runs;
+      stream.not_answered("no luck");
+      return true;
+    };
+    const auto is_odd = [&](Stream& stream, int) {
+      ++num_runs;
+      if (std::holds_alternative<DecoderScoring>(*stream.work())) stream.scored({});
+      else stream.decoded({});
+      return true;
+    };
+    for (const bool odd : {false, true}) {
+      num_runs = 0;
+      const auto how = network_options(search);
+      const std::vector<Event> events = odd ? recognize_with(how, is_odd) : recognize_with(how, fails);
+      EXPECT_EQ(texts(events, Event::Type::kFinal), (Texts{"AB", "AB"}));
+      EXPECT_EQ(num_runs, 2);  // it is tried again for the next utterance
+      const Texts errors = texts(events, Event::Type::kError);
+      ASSERT_EQ(errors.size(), 1u);
+      EXPECT_EQ(errors[0].rfind("the decoder failed, and recognition goes on without it: ", 0), 0u) << errors[0];
+      EXPECT_NE(errors[0].find(odd ? "" : "no luck"), std::string::npos);
+    }
+  }
+}
+
+TEST(Stream, AJointSearchMayFailInItsMiddleAndSucceedLater) {
+  const auto fails_third = [](Stream& stream, int count) {
+    if (count == 2) stream.not_answered("no luck");
+    return count == 2;
+  };
+  const std::vector<Event> events = recognize_with(network_options(ASR_SEARCH_JOINT), fails_third);
+  EXPECT_EQ(texts(events, Event::Type::kFinal).size(), 2u);
+  EXPECT_EQ(texts(events, Event::Type::kFinal)[0], "AB");
+  EXPECT_EQ(texts(events, Event::Type::kError).size(), 1u);
+}
+
+TEST(Stream, WithoutTheNetworkForPunctuationTextIsStillMasked) {
+  const auto how = network_options(ASR_SEARCH_GREEDY);
+  const auto text = std::make_shared<TextOptions>();
+  text->language = language("en");
+  text->punctuation = std::make_shared<PunctuationMetadata>();
+  text->mask = std::make_shared<const WordMask>("ab");
+  how->text = text;
+  int num_runs = 0;
+  const std::vector<Event> events = recognize_with(how, [&](Stream& stream, int count) {
+    ++num_runs;
+    if (count % 2) stream.not_answered("no luck");
+    else stream.punctuated({0.5f}, {});
+    return true;
+  });
+  EXPECT_EQ(texts(events, Event::Type::kFinal), (Texts{"**", "**"}));
+  EXPECT_GT(num_runs, 4);
+  const Texts errors = texts(events, Event::Type::kError);
+  ASSERT_EQ(errors.size(), 1u);
+  EXPECT_EQ(errors[0].rfind("the network for case and punctuation failed, and recognition goes on", 0), 0u);
+}
+
+TEST(Stream, WithoutTheEncoderAStreamFails) {
+  Stream stream(network_options());
+  const std::vector<float> samples = utterances(20000);
+  stream.accept(samples.data(), samples.size());
+  ASSERT_NE(stream.work(), nullptr);
+  stream.not_answered("no luck");
+  EXPECT_EQ(stream.failure(), "no luck");
+  EXPECT_THROW(stream.work(), StreamFailed);
+  stream.not_answered("again");  // has no effect
+  EXPECT_EQ(stream.failure(), "no luck");
+}
+
 TEST(Stream, FailsWithoutAReason) {
   Stream stream(network_options());
   stream.fail("");
@@ -213,11 +390,12 @@ TEST(Stream, FailsWithoutAReason) {
   EXPECT_NE(stream.failure(), "");
 }
 
-TEST(Stream, AFailureShowsTheWordsThatWaitForPunctuationAsTheyAreRecognized) {
+TEST(Stream, AFailureShowsTheWordsThatWaitForPunctuationWithoutIt) {
   const auto options = network_options(ASR_SEARCH_GREEDY);
   const auto text = std::make_shared<TextOptions>();
   text->language = language("en");
   text->punctuation = std::make_shared<PunctuationMetadata>();
+  text->mask = std::make_shared<const WordMask>("ab");
   options->text = text;
   options->options.second_pass = false;
   options->endpointer.silence_after_speech_s = 0.5;  // independent of the words
@@ -234,10 +412,10 @@ TEST(Stream, AFailureShowsTheWordsThatWaitForPunctuationAsTheyAreRecognized) {
   std::vector<std::string> found;
   for (const Event& event : stream.take_events()) {
     found.push_back(name(event.type) + std::string(" ") + event.text);
-    EXPECT_EQ(event.raw, event.text);
+    EXPECT_EQ(event.raw, event.type == Event::Type::kFinal ? "AB" : "A");
     EXPECT_EQ(event.raw_words.size(), event.words.size());
   }
-  EXPECT_EQ(found, (std::vector<std::string>{"final AB", "partial A"}));
+  EXPECT_EQ(found, (std::vector<std::string>{"final **", "partial a"}));
 }
 
 TEST(Stream, BadCallsAreRefusedAndChangeNothing) {

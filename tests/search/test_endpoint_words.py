@@ -109,7 +109,7 @@ class StreamRun:
     def _punctuate(self, units: PunctuationUnits) -> None:
         self.asked.append(units)
         if isinstance(self.sentence_end, str):
-            self.stream.not_punctuated(self.sentence_end)
+            self.stream.not_answered(self.sentence_end)
             return
         marks = np.zeros((len(units.pauses), NUM_MARKS), np.float32)
         marks[:, 0] = 1.0

@@ -169,16 +169,32 @@ def test_impossible_pieces_leave_a_finite_confidence() -> None:
 
 
 @pytest.mark.parametrize(("value", "lacking"), [(-1.0, 1), (float("nan"), 0), (0.5, 0)])
-def test_odd_answers_make_the_stream_fail(value: float, lacking: int) -> None:
-    core = stream(lm_metadata())
-    core.accept(sound(AB))
-    core.finish()
-    while not isinstance(work := core.work(), _core.PieceTree):
-        assert isinstance(work, _core.EncoderStep)
-        letters, phones = network(work.features)
-        core.stepped(letters, np.zeros((len(letters), 2), np.float32), phones)
-    with pytest.raises(_core.StreamFailed, match="language model gave"):
-        core.lm_scored([value] * (len(work.pieces) - lacking))
+def test_an_odd_answer_is_none(value: float, lacking: int) -> None:
+    """The final is that of the search. It is reported once, and the model is asked again for the next utterance."""
+
+    def events(lm: _core.NeuralLmMetadata | None) -> list[tuple]:
+        core = stream(lm)
+        core.accept(sound(AB + AB))
+        core.finish()
+        while (work := core.work()) is not None:
+            if isinstance(work, _core.PieceTree):
+                trees.append(work)
+                if len(trees) % 2:
+                    core.lm_scored([value] * (len(work.pieces) - lacking))
+                else:
+                    core.not_answered("no luck")
+                continue
+            assert isinstance(work, _core.EncoderStep)
+            letters, phones = network(work.features)
+            core.stepped(letters, np.zeros((len(letters), 2), np.float32), phones)
+        return [event[:2] for event in core.take_events()]
+
+    trees: list[_core.PieceTree] = []
+    found = events(lm_metadata())
+    ((_, error),) = [event for event in found if event[0] == "error"]
+    assert error.startswith("the neural language model failed, and recognition goes on without it: the language model")
+    assert len(trees) == 2
+    assert [event for event in found if event[0] != "error"] == events(None)
 
 
 @pytest.mark.parametrize(

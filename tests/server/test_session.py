@@ -293,7 +293,7 @@ def test_a_session_that_failed_reports_it(recognizer: Recognizer, sample: np.nda
 def test_events_before_a_failure_are_given(recognizer: Recognizer) -> None:
     def break_down(stream: Stream) -> None:
         stream.gap(SAMPLE_RATE)
-        stream.fail(OSError("broken"))
+        stream.not_answered(OSError("broken"))  # nothing is waited for, so the stream fails
 
     async def run() -> list[Event]:
         events = []

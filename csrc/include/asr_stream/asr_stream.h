@@ -18,8 +18,8 @@
  * Events. They come in order, oldest first. A PARTIAL is the current utterance so far; the next PARTIAL or FINAL
  * replaces it, and an empty one removes it. A FINAL is an utterance that has ended (an endpoint). It never changes, and
  * it is empty only if it consisted of spoken commands. A GAP comes after the FINAL of the speech before it. An ERROR
- * reports a problem with the audio; the stream continues. Times are seconds from the stream's first sample, including
- * gaps.
+ * reports a problem with the audio, or, once for each network, that a network other than the encoder failed; the stream
+ * continues. Times are seconds from the stream's first sample, including gaps. Finals and their words never overlap.
  *
  * Threads. An asr_model is immutable: any number of threads and streams share it, and it may be freed before its
  * streams. An asr_stream is used by one thread at a time, which may be any thread. A second thread gets ASR_BUSY, and
@@ -99,7 +99,7 @@ typedef enum asr_status {
   ASR_OUT_OF_MEMORY = 5,
   ASR_BUSY = 6,                /* another thread is using the stream */
   ASR_FINISHED = 7,            /* audio after asr_stream_finish */
-  ASR_FAILED = 8,              /* the network failed, and every later call fails. Earlier events can still be
+  ASR_FAILED = 8,              /* the encoder failed, and every later call fails. Earlier events can still be
                                   taken */
   ASR_NOT_INITIALIZED = 9      /* an options struct without _init, or from a newer header */
 } asr_status;

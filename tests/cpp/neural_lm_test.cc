@@ -1,0 +1,120 @@
+// Rescoring with a neural language model, compared with its definition.
+#include "search/neural_lm.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "contract.h"
+#include "small_lm.h"
+
+namespace asr_stream {
+namespace {
+
+constexpr double kWeight = 0.5;  // of the n-grams in the search
+
+std::shared_ptr<const LmFusion> fusion() {
+  const auto bytes = small_file(4);
+  LmFusionOptions options;
+  options.weight = static_cast<float>(kWeight);
+  return std::make_shared<const LmFusion>(std::make_shared<const NgramLm>(bytes.data(), bytes.size()),
+                                          std::vector<std::string>{"", "<unk>", "", "\xe2\x96\x81", "A", "B"}, options,
+                                          nullptr, std::vector<std::string>{"P"});
+}
+
+// Its share is 1, so the n-grams take no part.
+NeuralLmMetadata metadata() {
+  return NeuralLmMetadata(std::map<std::string, std::string>{
+      {"model_type", kNeuralLmType},
+      {"format_version", std::to_string(kNeuralLmVersion)},
+      {"pieces", "<blk>\n<unk>\n<sos/eos>\n\xe2\x96\x81" "A\n\xe2\x96\x81" "AB\n\xe2\x96\x81" "B"},
+      {"share", "1"},
+      {"weight", "1"}});
+}
+
+constexpr std::int64_t kPieceOfA = 3, kPieceOfAb = 4, kPieceOfB = 5;
+
+Hypothesis sentence(std::int32_t word, double score) {
+  Hypothesis result;
+  result.words = {word};
+  result.log_prob = score;
+  return result;
+}
+
+// Log-probabilities for a tree: those of the pieces at the root, and those of the ends after them; -1 if not given.
+std::vector<float> answer(const PieceTree& tree, const std::map<std::int64_t, float>& pieces,
+                          const std::map<std::int64_t, float>& ends) {
+  std::vector<float> log_probs(tree.pieces.size(), -1.0f);
+  const auto look_up = [](const std::map<std::int64_t, float>& from, std::int64_t piece, float& log_prob) {
+    const auto found = from.find(piece);
+    if (found != from.end()) log_prob = found->second;
+  };
+  for (std::size_t node = 1; node < log_probs.size(); ++node) {
+    if (tree.depths[node] == 1) look_up(pieces, tree.pieces[node], log_probs[node]);
+    if (tree.depths[node] == 2) look_up(ends, tree.pieces[static_cast<std::size_t>(tree.parents[node])], log_probs[node]);
+  }
+  return log_probs;
+}
+
+// The change of a sentence's score: from that of the n-grams to these log-probabilities of its word and its end.
+double change(const LmFusion& fusion, std::int32_t word, double of_word, double of_end) {
+  const std::vector<float> ngrams = fusion.log_probs(nullptr, {word});
+  return kWeight * (of_word + of_end - static_cast<double>(ngrams[0]) - static_cast<double>(ngrams[1]));
+}
+
+TEST(SentenceRescoring, TheEndOfASentenceCostsNoMoreThanAPause) {
+  const auto search = fusion();
+  const NeuralLmMetadata lm = metadata();
+  SentenceRescoring rescoring(*search, lm, {sentence(kA, 0.0), sentence(kB, -1.0)}, {}, nullptr);
+  const auto found = rescoring.rescored(answer(rescoring.tree(), {}, {{kPieceOfA, -40.0f}, {kPieceOfB, -3.0f}}));
+  ASSERT_EQ(found.size(), 2u);
+  for (const Hypothesis& each : found) {
+    const bool is_a = each.words[0] == kA;
+    const double end = is_a ? static_cast<double>(LmFusion::kPauseLogProb) : -3.0;
+    EXPECT_NEAR(each.lm_score, change(*search, each.words[0], -1.0, end), 1e-4) << is_a;
+  }
+  // Words have no such limit.
+  SentenceRescoring again(*search, lm, {sentence(kA, 0.0)}, {}, nullptr);
+  const auto unlikely = again.rescored(answer(again.tree(), {{kPieceOfA, -40.0f}}, {}));
+  EXPECT_NEAR(unlikely[0].lm_score, change(*search, kA, -40.0, -1.0), 1e-4);
+}
+
+// A sentence that is not scored comes closer neither to the best nor to the last one that is.
+TEST(SentenceRescoring, UnlikelySentencesStayBehindAllOthers) {
+  const auto search = fusion();
+  const NeuralLmMetadata lm = metadata();
+  for (const bool best_falls : {false, true}) {
+    const std::vector<Hypothesis> before{sentence(kA, 0.0), sentence(kB, -1.0), sentence(kAb, -1.0 - kRescoringBeam)};
+    SentenceRescoring rescoring(*search, lm, before, {}, nullptr);
+    ASSERT_EQ(rescoring.num_rescored(), 2u);
+    const std::map<std::int64_t, float> pieces{{kPieceOfA, best_falls ? -30.0f : -0.1f}, {kPieceOfB, -9.0f}};
+    const auto after = rescoring.rescored(answer(rescoring.tree(), pieces, {}));
+    ASSERT_EQ(after.size(), 3u);
+    EXPECT_EQ(after[0].words[0], static_cast<std::int32_t>(best_falls ? kB : kA));
+    const double best = after[0].score() - before[0].score(), last = after[1].score() - before[1].score();
+    EXPECT_GT(std::abs(best - last), 1.0);
+    EXPECT_NEAR(after[2].lm_score, std::min(best, last), 1e-6);
+    EXPECT_LT(after[2].score(), after[1].score());
+  }
+}
+
+TEST(SentenceRescoring, AnOddAnswerIsRefusedAndTheSentencesAreKept) {
+  const auto search = fusion();
+  const NeuralLmMetadata lm = metadata();
+  SentenceRescoring rescoring(*search, lm, {sentence(kA, 0.0), sentence(kB, -1.0)}, {}, nullptr);
+  std::vector<float> odd = answer(rescoring.tree(), {}, {});
+  odd.back() = 0.5f;
+  EXPECT_THROW(rescoring.rescored(odd), std::invalid_argument);
+  EXPECT_THROW(rescoring.rescored({}), std::invalid_argument);
+  const auto kept = rescoring.take_sentences();
+  ASSERT_EQ(kept.size(), 2u);
+  EXPECT_EQ(kept[0].score(), 0.0);
+  EXPECT_EQ(kept[1].score(), -1.0);
+}
+
+}  // namespace
+}  // namespace asr_stream
