@@ -416,6 +416,29 @@ TEST(Segment, TimesCountFromTheStartOfTheStream) {
   EXPECT_NEAR(events.back().end_s, 1001.5, 0.1);
 }
 
+// The last encoder frame may begin 35 ms before the end of the audio. The next segment begins there.
+TEST(Segment, TheLastWordEndsWithTheAudio) {
+  const auto how = options(ASR_SEARCH_GREEDY);
+  how->tokens[4] = "\xe2\x96\x81" "A";
+  how->tokens[5] = "\xe2\x96\x81" "B";
+  how->options.second_pass = false;
+  Segment segment(how, 100);
+  const std::vector<float> samples(10 * 640 - 80, 0.1f);
+  segment.accept(samples.data(), samples.size());
+  segment.finish();
+  const auto& step = std::get<EncoderStep>(*segment.work());
+  const std::int64_t num_frames = (step.num_frames - kFeatureOverlap) / kSubsampling;
+  ASSERT_EQ(num_frames, 10);
+  std::vector<float> log_probs(10 * 6, -9.0f);
+  for (std::size_t frame = 0; frame < 10; ++frame) log_probs[6 * frame + 4 + frame % 2] = -0.01f;  // a word each
+  const std::vector<float> encoder_out(10 * kDim, 0.5f);
+  segment.stepped({log_probs.data(), 10, 6}, {encoder_out.data(), 10, kDim});
+  const Event last = segment.take_events().back();
+  EXPECT_EQ(last.words.size(), 10u);
+  EXPECT_EQ(last.end_s, seconds(100 + 10 * 640 - 80));
+  EXPECT_EQ(last.words.back().start_s, seconds(100 + 9 * 640));
+}
+
 TEST(Segment, ALongUtteranceIsEncodedInWindows) {
   const auto how = options(ASR_SEARCH_GREEDY);
   how->second_pass_window = 10;
