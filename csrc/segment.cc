@@ -58,6 +58,11 @@ std::int64_t Segment::num_wanted() const noexcept {
 void Segment::finish() {
   if (work_) throw std::logic_error("there is work to be done before the end");
   if (input_finished_) return;
+  if (num_samples() > 0) {
+    const std::vector<float> silence(kEndSilence);
+    fbank_.accept_waveform(silence.data(), silence.size());
+    num_appended_ = static_cast<std::int64_t>(silence.size());
+  }
   input_finished_ = true;
   fbank_.input_finished();
   proceed();
@@ -170,15 +175,19 @@ void Segment::search_chunk() {
   for (;;) {
     const bool is_over = chunk_searched_ == chunk_frames_;
     const std::int64_t token = is_over ? kBlankId : likeliest_token();
-    // A token may last several frames but begins a word only in the first of them.
-    const bool word_begins = token != last_token_ && searcher_.begins_word(token);
-    auto next = endpoints_.next(searcher_, num_frames_ - utterance_start_, word_begins);
-    if (auto* question = std::get_if<PunctuationUnits>(&next)) {
-      work_ = std::make_unique<const Work>(std::move(*question));
-      return;
+    if (num_frames_ * kEncoderFrame < num_samples()) {
+      // A token may last several frames but begins a word only in the first of them.
+      const bool word_begins = token != last_token_ && searcher_.begins_word(token);
+      auto next = endpoints_.next(searcher_, num_frames_ - utterance_start_, word_begins);
+      if (auto* question = std::get_if<PunctuationUnits>(&next)) {
+        work_ = std::make_unique<const Work>(std::move(*question));
+        return;
+      }
+      endpoint_ = std::get<EndpointRule>(next);
+      if (endpoint_ != EndpointRule::kNone) return end_utterance();
+    } else {
+      endpoint_ = EndpointRule::kNone;
     }
-    endpoint_ = std::get<EndpointRule>(next);
-    if (endpoint_ != EndpointRule::kNone) return end_utterance();
     if (is_over) break;
     last_token_ = token;
     const float* letters = chunk_log_probs_.data() + chunk_searched_ * vocab_size;
@@ -291,7 +300,10 @@ std::vector<std::vector<Word>> Segment::words_of(const Searcher& searcher,
   std::vector<std::vector<Word>> result =
       searcher.words(hypotheses, position_ + (from_utterance ? utterance_start_ * kEncoderFrame : 0));
   for (std::vector<Word>& words : result) {
-    for (Word& word : words) word.end_s = std::min(word.end_s, audio_end());  // the last frame may be padded
+    for (Word& word : words) {  // the last frames are after the end
+      word.end_s = std::min(word.end_s, audio_end());
+      word.start_s = std::min(word.start_s, word.end_s);
+    }
   }
   return result;
 }

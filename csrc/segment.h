@@ -48,6 +48,9 @@ inline constexpr double kStableMargin = 3.0;
 // Most of these words are fragments ("PHX" on the way to "PHOENIX").
 inline constexpr float kRareLogProb = -11.5f;
 inline constexpr std::int64_t kNumCompared = 24;  // maximum number of these hypotheses
+// In samples, 0.3 s: silence that follows the end of the audio, so that the last word is recognized like one before a
+// pause. It ends no utterance, and times end with the audio.
+inline constexpr std::size_t kEndSilence = 4800;
 // In encoder frames, 5 s: context that the second pass gets from the previous utterance.
 inline constexpr std::int64_t kSecondPassContext = 125;
 
@@ -109,7 +112,7 @@ class Segment {
   template <typename Sample>  // float or std::int16_t
   std::size_t accept(const Sample* samples, std::size_t count);
 
-  // Ends the audio: decodes the rest, which may be shorter than a chunk, and ends the utterance.
+  // Ends the audio: decodes the rest, which may be shorter than a chunk, and kEndSilence, and ends the utterance.
   void finish();
 
   // The work that the segment waits for, or nullptr. Valid until it is answered.
@@ -141,7 +144,7 @@ class Segment {
   void add_nonfinite(std::int64_t count) noexcept { num_nonfinite_before_ += count; }
 
   bool finished() const noexcept { return stage_ == Stage::kFinished; }
-  std::int64_t num_samples() const noexcept { return fbank_.num_samples(); }  // taken so far
+  std::int64_t num_samples() const noexcept { return fbank_.num_samples() - num_appended_; }  // taken so far
   // Number of samples that complete a chunk, or half of a chunk if a window of the second pass is due. Undefined while
   // there is work.
   std::int64_t num_wanted() const noexcept;
@@ -185,7 +188,7 @@ class Segment {
   void report(Event::Type type, std::vector<Word> words, std::size_t num_stable = 0);
   std::int64_t likeliest_token() const;
   bool is_rare(const Hypothesis& hypothesis) const;
-  double audio_end() const { return seconds(position_ + fbank_.num_samples()); }
+  double audio_end() const { return seconds(position_ + num_samples()); }
   double now() const { return std::min(seconds(position_ + num_frames_ * kEncoderFrame), audio_end()); }
 
   std::shared_ptr<const SegmentOptions> options_;
@@ -196,6 +199,7 @@ class Segment {
   Searcher searcher_;
   Stage stage_ = Stage::kWaiting;
   bool input_finished_ = false;
+  std::int64_t num_appended_ = 0;  // samples of silence after the end
   bool begun_ = false;
   std::unique_ptr<const Work> work_;
   std::vector<Event> events_;
