@@ -1,10 +1,10 @@
 #include "onnx_file.h"
 
-#include <cstring>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
+#include "checksum.h"
 #include "search/spelling.h"
 
 namespace asr_stream {
@@ -46,6 +46,13 @@ void refuse_code(Message message, std::uint64_t field) {
 
 constexpr const char* kChecksum = "checksum";
 
+std::string checksum_digits(std::string_view bytes) {
+  const std::uint64_t hash = checksum(bytes);
+  std::string digits;
+  for (int shift = 60; shift >= 0; shift -= 4) digits += "0123456789abcdef"[hash >> shift & 15];
+  return digits;
+}
+
 struct Field {
   std::uint64_t number;
   bool has_bytes;          // otherwise it is a number
@@ -57,11 +64,14 @@ class ProtoReader {
  public:
   explicit ProtoReader(std::string_view data) : data_(data) {}
 
-  void read() {
+  void read(bool has_checksum) {
     refuse_weights();
     read(kModel, 0, data_.size());
-    if (protected_from_ != 0 && properties[kChecksum] != onnx_checksum(data_.substr(protected_from_))) {
-      throw std::invalid_argument("its checksum does not match: some byte has changed since it was written");
+    if (has_checksum && protected_from_ == 0) {
+      throw std::invalid_argument("it does not begin with its checksum, as a file of `asr export` does");
+    }
+    if (has_checksum && properties[kChecksum] != checksum_digits(data_.substr(protected_from_))) {
+      throw std::invalid_argument(kWrongChecksum);
     }
     if (opsets_ == std::vector<std::uint64_t>{kOnnxOpset}) return;
     std::string found;
@@ -150,29 +160,13 @@ class ProtoReader {
 
 }  // namespace
 
-std::map<std::string, std::string> read_onnx_properties(std::string_view onnx) {
+std::map<std::string, std::string> read_onnx_properties(std::string_view onnx, bool has_checksum) {
   ProtoReader reader(onnx);
-  reader.read();
+  reader.read(has_checksum);
   for (const auto& [key, value] : reader.properties) {
     if (!is_utf8(key) || !is_utf8(value)) throw std::invalid_argument("a property is not UTF-8");
   }
   return std::move(reader.properties);
-}
-
-std::string onnx_checksum(std::string_view bytes) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (std::size_t at = 0; at < bytes.size(); at += 8) {
-    std::uint64_t word = 0;
-    if (bytes.size() - at >= 8) {
-      std::memcpy(&word, bytes.data() + at, 8);
-    } else {
-      std::memcpy(&word, bytes.data() + at, bytes.size() - at);
-    }
-    hash = (hash ^ word) * 0x100000001b3;
-  }
-  std::string digits;
-  for (int shift = 60; shift >= 0; shift -= 4) digits += "0123456789abcdef"[hash >> shift & 15];
-  return digits;
 }
 
 }  // namespace asr_stream

@@ -15,14 +15,10 @@ namespace asr_stream {
 
 inline constexpr std::uint64_t kOnnxOpset = 18;  // for the standard operators; part of format version 1
 
-// The metadata_props of a model. Throws std::invalid_argument, with the position or the reason, unless the file is
-// complete and has opset kOnnxOpset, properties in UTF-8, no external data, no control flow and no functions. If the
-// file begins with the property "checksum", its value must be the checksum of all bytes after the property. Other
-// programs write the property elsewhere; then it is not checked.
-std::map<std::string, std::string> read_onnx_properties(std::string_view onnx);
-
-// 64-bit FNV-1a over little-endian words of 8 bytes, the last one padded with zeros; 16 hexadecimal digits. Detects any
-// change within one word.
-std::string onnx_checksum(std::string_view bytes);
+// The metadata_props of a model. Throws std::invalid_argument, with the position or the reason, unless the file begins
+// with the property "checksum" (16 hexadecimal digits, of all bytes after the property), is complete and has opset
+// kOnnxOpset, properties in UTF-8, no external data, no control flow and no functions. has_checksum: false for a graph
+// inside a file, whose checksum covers it.
+std::map<std::string, std::string> read_onnx_properties(std::string_view onnx, bool has_checksum = true);
 
 }  // namespace asr_stream

@@ -66,7 +66,7 @@ def calibrate(path: str | Path, numbers: Mapping[str, Sequence[float]], language
     except MetadataError as error:
         raise ValueError(str(error).removesuffix(f": {EXPORT_AGAIN}")) from error
     proto = onnx.load(path)
-    kept = {entry.key: entry.value for entry in proto.metadata_props if entry.key != "checksum"}
+    kept = {entry.key: entry.value for entry in proto.metadata_props}
     onnx.helper.set_model_props(proto, kept | properties)
     with replacing(Path(path), durable=True) as part:
         part.write_bytes(with_checksum(proto))

@@ -18,6 +18,7 @@ from asr._core import NEURAL_LM_INPUTS, NEURAL_LM_OUTPUTS, NEURAL_LM_TYPE, NEURA
 from asr.export.graph import ExportError, output_path, trace
 from asr.export.parity import hold
 from asr.export.quantize import halve, quantize, replace_nodes
+from asr.export.write import with_checksum
 from asr.files import replacing
 from asr.model.layers import block_slices
 from asr.neural_lm.checkpoint import NeuralLmCheckpoint
@@ -108,7 +109,7 @@ def export_neural_lm(
         },
     )
     with replacing(output, durable=True) as part:
-        onnx.save(halve(graph), part)
+        part.write_bytes(with_checksum(halve(graph)))
         error = _difference(model, NeuralLmFile(part), int8)
         size = part.stat().st_size
         hold([("error of log-probabilities", error, MAX_INT8_ERROR if int8 else MAX_ERROR)], int8)

@@ -23,6 +23,7 @@ from asr.export.graph import output_path, trace
 from asr.export.parity import MAX_DIVERGENCE, hold
 from asr.export.punctuation_graph import PunctuatorGraph
 from asr.export.static_int8 import quantize_statically
+from asr.export.write import with_checksum
 from asr.files import replacing
 from asr.punctuation.checkpoint import PunctuationCheckpoint
 from asr.punctuation.model import Punctuator
@@ -76,7 +77,7 @@ def export_punctuation(
         },
     )
     with replacing(output, durable=True) as part:
-        onnx.save(graph, part)
+        part.write_bytes(with_checksum(graph))
         return check(model, Punctuation(part), output, part.stat().st_size, int8)
 
 

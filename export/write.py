@@ -13,7 +13,7 @@ import numpy.typing as npt
 import onnx
 import torch
 
-from asr._core import onnx_checksum
+from asr._core import checksum
 from asr.config import Config
 from asr.export.graph import ExportError, decoder_graph, output_path, state_rows, step_graph
 from asr.export.parity import CASES, Case, FloatArray, ParityReport, check_parity, step_through, whole_lengths
@@ -117,10 +117,15 @@ def _write_and_check(
 
 
 def with_checksum(model: onnx.ModelProto) -> bytes:
-    """The bytes of the model file: the checksum, followed by the data that it covers."""
-    data = model.SerializeToString(deterministic=True)
-    checksum = onnx.StringStringEntryProto(key="checksum", value=onnx_checksum(data))
-    return onnx.ModelProto(metadata_props=[checksum]).SerializeToString() + data
+    """The bytes of a model file: the checksum, followed by the data that it covers."""
+    without = onnx.ModelProto()
+    without.CopyFrom(model)
+    kept = [entry for entry in model.metadata_props if entry.key != "checksum"]
+    del without.metadata_props[:]
+    without.metadata_props.extend(kept)
+    data = without.SerializeToString(deterministic=True)
+    first = onnx.StringStringEntryProto(key="checksum", value=f"{checksum(data):016x}")
+    return onnx.ModelProto(metadata_props=[first]).SerializeToString() + data
 
 
 @torch.no_grad()

@@ -2,7 +2,8 @@
 
 The file is little-endian and has no padding; `asr._core.NgramLm` reads it and checks every length:
 
-    "ASRNGRAM", u32 version = 3, or 4 with pronunciations, u32 order, u32 number of n-grams of each order,
+    "ASRNGRAM", u32 version = 1, u64 checksum of all bytes that follow (csrc/checksum.h)
+    u32 order, u32 number of n-grams of each order,
     u32 size, and that many bytes: the words in UTF-8, sorted by their bytes, one per line, including <s>, </s> and
         <unk>. A word's id is its position in this list.
     order 1:   f32 log-probability of each word
@@ -11,13 +12,9 @@ The file is little-endian and has no padding; `asr._core.NgramLm` reads it and c
         probability (ties in order of ids). Numbers are varints: 7 bits per byte, lowest first; all but the last byte
         have the highest bit set. Then the log-probability of each n-gram, quantized.
     every order but the last: back-off weight of each n-gram, quantized
-    version 4 only:
-        u32 size, and that many bytes: the names of the phones, one per line, 1 to 128
+    u32 size, and that many bytes: the names of the phones, one per line, up to 128. Only if there are phones:
         for each word: u8 number of pronunciations, and for each of them u8 length and that many u8, indexes of phones
         u32 size, and that many bytes: the G2P model for other words (csrc/search/g2p.h); 0 if there is none
-
-Versions 1 and 2, without and with pronunciations, are also read. For order > 1 they have, instead of the varints, u32
-for each (n-1)-gram and one more: index of the first n-gram that extends it; and u24 last word of each n-gram.
 
 Log-probabilities are natural. Quantized numbers are f32 low, f32 step and one byte each: low + step * byte.
 Runs without PyTorch.
@@ -33,13 +30,15 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from asr._core import NgramLm
+from asr._core import NgramLm, checksum
 
 BUNDLED = Path(__file__).parents[1] / "models" / "english.lm"
 """Words of English novels and read speech, upper case."""
 
 MAGIC = b"ASRNGRAM"
-VERSION = 3
+VERSION = 1
+HEAD_SIZE = len(MAGIC) + 4 + 8
+"""Bytes before those that the checksum covers."""
 MAX_PHONES = 128
 MAX_PRONUNCIATIONS = 255
 """Maximum pronunciations of a word, and maximum phones of one."""
@@ -186,8 +185,7 @@ def pack(
     """
     text = "\n".join(words).encode()
     order, base = len(levels), len(words)
-    heads = [MAGIC, _u32(VERSION, order, *(len(level.words) for level in levels), len(text)), text]
-    sections: list[bytes] = []
+    sections = [_u32(order, *(len(level.words) for level in levels), len(text)), text]
     rank = np.empty(0, np.int64)  # rank of each word by log-probability
     keys: list[npt.NDArray[np.int64]] = []  # per order: index of the prefix * base + last word, ascending
     for n, level in enumerate(levels, 1):
@@ -213,7 +211,7 @@ def pack(
         sections.append(natural.tobytes() if n == 1 else _quantized(natural))
         if n < order:
             sections.append(_quantized(math.log(10) * level.backoffs[sort]))
-    packed = b"".join(heads + sections)
+    packed = _with_head(b"".join([*sections, _u32(0)]))
     return with_pronunciations(packed, phones, pronunciations or {}, g2p) if phones else packed
 
 
@@ -264,14 +262,17 @@ def with_pronunciations(
                 section += bytes([len(variant), *(numbers[phone] for phone in variant)])
             except KeyError as error:
                 raise LmError(f"{word} is pronounced with {error}, which is not one of the phones") from None
-    version = int(np.frombuffer(packed, "<u4", 1, len(MAGIC))[0])
-    rest = packed[len(MAGIC) + 4 : len(packed) - old.pronunciations_size]
-    return MAGIC + _u32(version + version % 2) + rest + bytes(section) + _u32(len(g2p)) + g2p
+    ngrams = packed[HEAD_SIZE : len(packed) - old.pronunciations_size]
+    return _with_head(ngrams + bytes(section) + _u32(len(g2p)) + g2p)
+
+
+def _with_head(content: bytes) -> bytes:
+    return MAGIC + _u32(VERSION) + np.array([checksum(content)], "<u8").tobytes() + content
 
 
 def _words(packed: bytes, lm: NgramLm) -> list[str]:
     """The words of a file; `lm` has already checked it."""
-    size_at = len(MAGIC) + 4 * (2 + len(lm.num_ngrams))
+    size_at = HEAD_SIZE + 4 * (1 + len(lm.num_ngrams))
     size = int(np.frombuffer(packed, "<u4", 1, size_at)[0])
     return packed[size_at + 4 : size_at + 4 + size].decode().split("\n")
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from asr._core import read_onnx_properties
 from asr.neural_lm.config import NeuralLmConfig
 from asr.neural_lm.model import NeuralLm
 from asr.recipe import from_dict
@@ -49,8 +50,9 @@ class NeuralLmCheckpoint(CheckpointFile):
         from onnx.numpy_helper import to_array
 
         try:
-            graph = onnx.load(path)
-            properties = {entry.key: entry.value for entry in graph.metadata_props}
+            data = path.read_bytes()
+            properties = read_onnx_properties(data)
+            graph = onnx.load_from_string(data)
             tensors = {tensor.name: torch.from_numpy(to_array(tensor).copy()) for tensor in graph.graph.initializer}
             config = from_dict(NeuralLmConfig, json.loads(properties["config"]))
             weights = NeuralLm(config).state_dict()

@@ -93,10 +93,13 @@ def open_session(data: bytes, name: str, provider: str, num_threads: int, arena:
     return session
 
 
-def read_properties(data: bytes, name: str) -> dict[str, str]:
-    """The metadata of an ONNX file's bytes. `name` is used in error messages. Raises ModelError for a damaged file."""
+def read_properties(data: bytes, name: str, *, has_checksum: bool = True) -> dict[str, str]:
+    """The metadata of an ONNX file's bytes. Raises ModelError, with `name`, for a damaged file.
+
+    has_checksum: False for a graph inside a file, whose checksum covers it.
+    """
     try:
-        return read_onnx_properties(data)
+        return read_onnx_properties(data, has_checksum=has_checksum)
     except UnicodeDecodeError as error:
         raise ModelError(f"{name} is damaged: its metadata is not UTF-8; {EXPORT_AGAIN}") from error
     except ValueError as error:

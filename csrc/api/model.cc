@@ -16,9 +16,10 @@ namespace asr_stream {
 
 namespace {
 
-std::map<std::string, std::string> properties_of(std::string_view onnx, const std::string& name) {
+std::map<std::string, std::string> properties_of(std::string_view onnx, const std::string& name,
+                                                 bool has_checksum = true) {
   try {
-    return read_onnx_properties(onnx);
+    return read_onnx_properties(onnx, has_checksum);
   } catch (const std::invalid_argument& error) {
     throw DamagedFileError(name + " is not an ONNX file, or it is damaged: " + error.what() + "; " + kExportAgain);
   }
@@ -224,7 +225,7 @@ void Model::open_decoder(bool by_steps) const {
   const std::lock_guard<std::mutex> lock(decoder_mutex_);
   if (decoder_) return;
   const std::string name = "the decoder in " + name_;
-  properties_of(metadata_.decoder_onnx, name);  // it is a file, too
+  properties_of(metadata_.decoder_onnx, name, false);
   std::vector<std::string> outputs = names_of(kDecoderOutputs), with_defaults;
   if (has_steps) {
     outputs.insert(outputs.end(), std::begin(kDecoderStepOutputs), std::end(kDecoderStepOutputs));

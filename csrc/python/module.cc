@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "python/arrays.h"
+#include "checksum.h"
 #include "frontend/capture_buffer.h"
 #include "search/alignment.h"
 #include "search/ctc_greedy_search.h"
@@ -245,13 +246,13 @@ void bind_onnx_file(py::module_& m) {
   m.attr("ONNX_OPSET") = kOnnxOpset;
   m.def(
       "read_onnx_properties",
-      [](const py::bytes& data) {
+      [](const py::bytes& data, bool has_checksum) {
         const std::string_view bytes = data;
         const py::gil_scoped_release release;
-        return read_onnx_properties(bytes);
+        return read_onnx_properties(bytes, has_checksum);
       },
-      "data"_a);
-  m.def("onnx_checksum", [](const py::bytes& data) { return onnx_checksum(data); }, "data"_a);
+      "data"_a, py::kw_only(), "has_checksum"_a = true);
+  m.def("checksum", [](const py::bytes& data) { return checksum(data); }, "data"_a);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <malloc.h>
 #endif
 
+#include "checksum.h"
 #include "search/spelling.h"
 
 namespace asr_stream {
@@ -18,7 +19,7 @@ namespace asr_stream {
 namespace {
 
 constexpr char kMagic[] = "ASRNGRAM";
-constexpr std::uint32_t kVersion = 4;  // odd versions have no pronunciations; 1 and 2 store n-grams with a fixed width
+constexpr std::uint32_t kVersion = 1;
 constexpr std::uint32_t kMaxWords = 1u << 24;
 constexpr float kLargest = 10000.0f;  // limits log-probabilities and costs, so that sums stay finite
 constexpr std::uint32_t kMaxNgrams = 1u << 30;
@@ -55,10 +56,10 @@ class NgramLm::Reader {
   }
 
   // Little-endian.
-  std::uint32_t number(const char* what, std::size_t num_bytes = 4) {
-    const std::uint8_t* bytes = take(num_bytes, what);
+  std::uint32_t number(const char* what) {
+    const std::uint8_t* bytes = take(4, what);
     std::uint32_t value = 0;
-    for (std::size_t i = num_bytes; i-- > 0;) value = value << 8 | bytes[i];
+    for (std::size_t i = 4; i-- > 0;) value = value << 8 | bytes[i];
     return value;
   }
 
@@ -95,6 +96,7 @@ class NgramLm::Reader {
   }
 
   std::size_t left() const { return left_; }
+  std::string_view rest() const { return {reinterpret_cast<const char*>(next_), left_}; }
 
  private:
   const std::uint8_t* next_;
@@ -104,12 +106,17 @@ class NgramLm::Reader {
 NgramLm::NgramLm(const std::uint8_t* data, std::size_t size) {
   Reader reader(data, size);
   if (std::memcmp(reader.take(8, "beginning"), kMagic, 8) != 0) throw_damaged("it begins with other bytes");
-  const std::uint32_t version = reader.number("version", 1, kVersion);
+  if (const std::uint32_t version = reader.number("version"); version != kVersion) {
+    throw_damaged("its version is " + std::to_string(version) + ", and this release reads version " +
+                  std::to_string(kVersion));
+  }
+  const std::uint64_t low = reader.number("checksum"), high = reader.number("checksum");
+  if (checksum(reader.rest()) != (high << 32 | low)) throw_damaged(kWrongChecksum);
   levels_.resize(reader.number("order", 1, kMaxOrder));
   for (Level& level : levels_) level.count = reader.number("number of n-grams", 0, kMaxNgrams);
   read_words(reader);
-  read_ngrams(reader, version > 2);
-  if (version % 2 == 0) read_pronunciations(reader);
+  read_ngrams(reader);
+  read_pronunciations(reader);
   if (reader.left() != 0) throw_damaged(std::to_string(reader.left()) + " bytes too many");
 
   const auto require = [this](std::string_view word) {
@@ -149,7 +156,7 @@ void NgramLm::read_words(Reader& reader) {
   }
 }
 
-void NgramLm::read_ngrams(Reader& reader, bool compact) {
+void NgramLm::read_ngrams(Reader& reader) {
   const auto read_quantized = [&](std::size_t count, const char* what) {
     Quantized table;
     table.low = reader.real(what);
@@ -172,12 +179,12 @@ void NgramLm::read_ngrams(Reader& reader, bool compact) {
     } else {
       Level& parents = levels_[n - 2];
       // Prevents a damaged n-gram count from allocating more than a multiple of the file's size.
-      reader.require(compact ? parents.count + level.count : 4 * (parents.count + 1) + 3 * level.count, "n-grams");
+      reader.require(parents.count + level.count, "n-grams");
       parents.children.reserve(parents.count);
-      std::uint32_t begin = compact ? 0 : reader.number("index", 0, 0);
+      std::uint32_t begin = 0;
       for (std::size_t i = 0; i < parents.count; ++i) {
-        const std::uint32_t end = compact ? begin + reader.varint("numbers of n-grams") : reader.number("index");
-        if (end < begin || end > level.count) throw_damaged("a broken index");
+        const std::uint32_t end = begin + reader.varint("numbers of n-grams");
+        if (end > level.count) throw_damaged("a broken index");
         parents.children.push_back(end - begin);
         begin = end;
       }
@@ -185,9 +192,9 @@ void NgramLm::read_ngrams(Reader& reader, bool compact) {
       const auto highest_word = static_cast<std::uint32_t>(num_words() - 1);
       level.words = PackedNumbers(highest_word, level.count);
       for (std::size_t i = 0; i < level.count; ++i) {
-        const std::uint32_t word = compact ? reader.varint("words of n-grams") : reader.number("n-grams", 3);
-        if (word > highest_word) throw_damaged("n-grams of words that it does not have");
-        level.words.push_back(compact ? by_rank[word] : word);
+        const std::uint32_t rank = reader.varint("words of n-grams");
+        if (rank > highest_word) throw_damaged("n-grams of words that it does not have");
+        level.words.push_back(by_rank[rank]);
       }
       check_children(parents, level);
       level.log_probs = read_quantized(level.count, "log-probabilities");
@@ -199,6 +206,7 @@ void NgramLm::read_ngrams(Reader& reader, bool compact) {
 void NgramLm::read_pronunciations(Reader& reader) {
   pronunciations_size_ = reader.left();
   const std::size_t names_size = reader.number("size of phones");
+  if (names_size == 0) return;  // without pronunciations nothing follows
   const std::string_view names(reinterpret_cast<const char*>(reader.take(names_size, "phones")), names_size);
   for (std::size_t start = 0; start < names.size();) {
     const std::size_t end = std::min(names.find('\n', start), names.size());
@@ -210,7 +218,6 @@ void NgramLm::read_pronunciations(Reader& reader) {
     if (phones_.size() > kMaxPhones) throw_damaged("more than " + std::to_string(kMaxPhones) + " phones");
     start = end + 1;
   }
-  if (phones_.empty()) throw_damaged("no phones");
 
   pronunciations_.reserve(num_words());
   const auto copy = [&](std::size_t size) {

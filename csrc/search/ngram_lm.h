@@ -78,7 +78,7 @@ class NgramLm {
   std::string bytes_of_phones(const std::vector<std::string>& phones) const;
   // Pronunciations of a word, which may have none. Byte kFirstPhone + i is phone i.
   std::vector<std::string_view> pronunciations(std::int32_t word) const;
-  // Size of the pronunciations in the file, in bytes; 0 if there are none.
+  // Size of the pronunciations at the end of the file, in bytes.
   std::size_t pronunciations_size() const noexcept { return pronunciations_size_; }
   // The file of the G2P model for other words; empty if there is none.
   const std::vector<std::uint8_t>& g2p() const noexcept { return g2p_; }
@@ -116,7 +116,7 @@ class NgramLm {
 
   class Reader;
   void read_words(Reader& reader);
-  void read_ngrams(Reader& reader, bool compact);
+  void read_ngrams(Reader& reader);
   void read_pronunciations(Reader& reader);
 
   std::string text_;                        // the words, with a separator after each

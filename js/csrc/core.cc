@@ -241,10 +241,10 @@ val take_events(Stream& self) {
   return events;
 }
 
-// Checks an .onnx file, see onnx_file.h.
-void check_onnx(const val& bytes) {
+// Checks a graph inside an .onnx file, see onnx_file.h.
+void check_graph(const val& bytes) {
   const std::vector<char> data = to_vector<char>(bytes);
-  guarded([&] { read_onnx_properties({data.data(), data.size()}); });
+  guarded([&] { read_onnx_properties({data.data(), data.size()}, false); });
 }
 
 // bytes: of an .onnx file.
@@ -308,7 +308,7 @@ val contract() {
 EMSCRIPTEN_BINDINGS(asr_stream) {
   using emscripten::class_;
   emscripten::function("contract", &contract);
-  emscripten::function("checkOnnx", &check_onnx);
+  emscripten::function("checkGraph", &check_graph);
   class_<ModelMetadata>("ModelMetadata")
       .smart_ptr<std::shared_ptr<ModelMetadata>>("std::shared_ptr<ModelMetadata>")
       .constructor(&make_metadata<ModelMetadata>)

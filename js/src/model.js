@@ -28,7 +28,7 @@ export class Model extends NetworkFile {
     if (!bytes.length) {
       throw new ModelError("this model has no decoder for rescoring; use search 'beam'");
     }
-    checkFile(name, () => core.checkOnnx(bytes));
+    checkFile(name, () => core.checkGraph(bytes));
     const { decoderInputs, decoderOutputs } = this.contract;
     return Session.open(this.ort, bytes, this.sessionOptions, name, decoderInputs, decoderOutputs);
   }

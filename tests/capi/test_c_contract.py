@@ -17,6 +17,7 @@ from support.benchmark_module import load_benchmark
 from support.c_build import MODELS, ROOT, cmake, run
 
 from asr import Recognizer
+from asr.export.write import with_checksum
 from asr.runtime.onnx_model import bundled_model
 from asr.streaming.events import Final
 
@@ -98,7 +99,7 @@ def test_model_reports_word_pieces_and_unknown_language(library: Any, tiny_onnx:
             entry.value = entry.value.replace("\nB\n", "\n▁B\n")
         if entry.key == "language":
             entry.value = ""
-    model = library.model(proto.SerializeToString())
+    model = library.model(with_checksum(proto))
     assert (model.property("language"), model.property("units")) == ("", "word pieces")
 
 

@@ -17,6 +17,7 @@ from support.commas import write_punctuation
 from support.recognition import random_cuts
 
 from asr import Recognizer
+from asr.export.write import with_checksum
 from asr.lm.packed import BUNDLED
 from asr.runtime.neural_lm import bundled_neural_lm
 from asr.runtime.onnx_model import bundled_model
@@ -292,7 +293,7 @@ def test_failing_punctuation_leaves_words_and_warns_once(library: Any, sample: n
     node = next(node for node in proto.graph.node if node.output[0] == "mark_probs")
     node.output[0] = "all_mark_probs"
     proto.graph.node.append(onnx_format.helper.make_node("Add", ["all_mark_probs", "three"], ["mark_probs"]))
-    data = proto.SerializeToString()
+    data = with_checksum(proto)
     options = {"punctuation_data": data, "punctuation_size": len(data), "lm_path": BUNDLED}
     events = play(library.model(bundled_model(), **options).stream(), [sample])
     errors = [event.text for event in events if isinstance(event, Error)]

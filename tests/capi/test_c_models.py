@@ -11,6 +11,8 @@ import pytest
 from support.benchmark_module import load_benchmark
 from support.export import in_former_format
 
+from asr.export.write import with_checksum
+
 LibraryError = load_benchmark("c_library").LibraryError
 pytestmark = pytest.mark.usefixtures("nothing_printed")
 INVALID, DAMAGED = 1, 3
@@ -34,7 +36,7 @@ def edited(path: Path, **properties: str | None) -> bytes:
     proto = onnx_format.load(path)
     kept = {p.key: p.value for p in proto.metadata_props} | properties
     onnx_format.helper.set_model_props(proto, {key: value for key, value in kept.items() if value is not None})
-    return proto.SerializeToString()
+    return with_checksum(proto)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +109,7 @@ def test_another_graph_is_refused_and_its_session_released(library: Any, tiny_on
     proto.graph.input[0].name = "audio"
     for node in proto.graph.node:
         node.input[:] = ["audio" if name == "x" else name for name in node.input]
-    data, before = proto.SerializeToString(), 0.0
+    data, before = with_checksum(proto), 0.0
     for i in range(26):  # each one is a session of ONNX Runtime with 2 MB
         expect_damaged(library, data, "is not an asr-stream model: its graph takes audio, num_valid,")
         before = before if i > 5 else resident_mb()
@@ -115,7 +117,7 @@ def test_another_graph_is_refused_and_its_session_released(library: Any, tiny_on
     proto = onnx_format.load(tiny_onnx)
     proto.opset_import[0].version = 9999
     expect_damaged(
-        library, proto.SerializeToString(), "its opset is 9999, and that of this format is 18; get the file again"
+        library, with_checksum(proto), "its opset is 9999, and that of this format is 18; get the file again"
     )
 
 

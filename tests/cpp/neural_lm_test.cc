@@ -18,7 +18,7 @@ namespace {
 constexpr double kWeight = 0.5;  // of the n-grams in the search
 
 std::shared_ptr<const LmFusion> fusion() {
-  const auto bytes = small_file(4);
+  const auto bytes = small_file(kPronounced);
   LmFusionOptions options;
   options.weight = static_cast<float>(kWeight);
   return std::make_shared<const LmFusion>(std::make_shared<const NgramLm>(bytes.data(), bytes.size()),

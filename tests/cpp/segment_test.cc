@@ -179,8 +179,8 @@ TEST(Segment, ShowsAnObsceneWordOnlyWhenItIsStable) {
 
 // As the last word of a partial it is usually the beginning of another word, but not at the end.
 TEST(Segment, ARareLastWordIsShownOnceTheUtteranceHasEnded) {
-  const auto texts = [](float log_prob) {
-    const auto bytes = small_file(2, log_prob);  // later versions store words by their rank
+  const auto texts = [](bool is_rare) {
+    const auto bytes = small_file(kPronounced, is_rare);
     const auto how = options(ASR_SEARCH_BEAM);
     how->phones = {"P"};
     LmFusionOptions weights;
@@ -213,8 +213,8 @@ TEST(Segment, ARareLastWordIsShownOnceTheUtteranceHasEnded) {
     return found;
   };
   using Texts = std::vector<std::vector<std::string>>;
-  EXPECT_EQ(texts(-3.0f), (Texts{{"A"}, {}, {}}));
-  EXPECT_EQ(texts(-14.0f), (Texts{{}, {"A"}, {}}));
+  EXPECT_EQ(texts(false), (Texts{{"A"}, {}, {}}));
+  EXPECT_EQ(texts(true), (Texts{{}, {"A"}, {}}));
 }
 
 TEST(Segment, FinalsSayWhatEndedThem) {

@@ -18,7 +18,7 @@ from support.recognition import with_metadata
 from asr.export import write as export_write
 from asr.export.graph import ExportError
 from asr.export.parity import Stream, check_parity, hold, step_onnx
-from asr.export.write import export_model, in_half_precision
+from asr.export.write import export_model, in_half_precision, with_checksum
 from asr.model.model import AsrModel
 from asr.runtime.onnx_model import OnnxModel
 from asr.training.checkpoint import Checkpoint
@@ -156,7 +156,7 @@ def damaged(source: Path, path: Path, head: str, amount: float) -> Path:
     values = onnx.numpy_helper.to_array(bias).copy()
     values[5] += amount
     bias.CopyFrom(onnx.numpy_helper.from_array(values, bias.name))
-    onnx.save(graph, path)
+    path.write_bytes(with_checksum(graph))
     return path
 
 

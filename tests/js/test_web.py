@@ -20,6 +20,7 @@ from support.synth import speech, write_audio
 from support.traced import trespasses
 
 from asr import Recognizer
+from asr.export.write import with_checksum
 from asr.lm.packed import BUNDLED
 from asr.runtime.onnx_model import bundled_model
 from asr.streaming import StreamFailed
@@ -145,7 +146,7 @@ def failing_on_noise(model: Path, path: Path, limit: float) -> Path:
             ("Add", ["right", "mistake"], log_probs),
         )
     )
-    onnx.save(proto, path)
+    path.write_bytes(with_checksum(proto))
     return path
 
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asr._core import NgramLm
+from asr._core import NgramLm, checksum
 from asr.cli import main
-from asr.lm.packed import LmError, Ngrams, load_lm, pack, read_arpa, unpack
+from asr.lm.packed import BUNDLED, HEAD_SIZE, LmError, Ngrams, load_lm, pack, read_arpa, unpack
 
 WORDS = ["A", "AB", "ABLE", "I", "IT'S", "THE", "ÉTÉ"]
 Arpa = dict[tuple[str, ...], tuple[float, float]]
@@ -130,10 +130,27 @@ def test_file_too_short_or_too_long_is_refused(tmp_path: Path) -> None:
     for size in range(0, len(data), max(1, len(data) // 300)):
         with pytest.raises(ValueError, match="damaged"):
             NgramLm(np.frombuffer(data[:size], np.uint8))
+        with pytest.raises(ValueError, match="damaged"):
+            NgramLm(np.frombuffer(sealed(data[:size]), np.uint8))
     with pytest.raises(ValueError, match="1 bytes too many"):
-        NgramLm(np.frombuffer(data + b"\0", np.uint8))
+        NgramLm(np.frombuffer(sealed(data + b"\0"), np.uint8))
     with pytest.raises(LmError, match=r"none\.lm cannot be read"):
         load_lm(tmp_path / "none.lm")
+
+
+def sealed(data: bytes) -> bytes:
+    """The file with a correct checksum."""
+    return data[: HEAD_SIZE - 8] + checksum(data[HEAD_SIZE:]).to_bytes(8, "little") + data[HEAD_SIZE:]
+
+
+def test_any_changed_bit_is_refused() -> None:
+    whole = BUNDLED.read_bytes()
+    rng = random.Random(4)
+    for bit in [*range(8 * HEAD_SIZE), *(rng.randrange(8 * HEAD_SIZE, 8 * len(whole)) for _ in range(40))]:
+        changed = np.frombuffer(whole, np.uint8).copy()
+        changed[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(ValueError, match="damaged"):
+            NgramLm(changed)
 
 
 def test_any_damaged_byte_is_refused_or_harmless() -> None:
@@ -146,6 +163,7 @@ def test_any_damaged_byte_is_refused_or_harmless() -> None:
         for at, new in damages:
             broken = data.copy()
             broken[at : at + len(new)] = np.frombuffer(new, np.uint8)
+            broken = np.frombuffer(sealed(broken.tobytes()), np.uint8)
             try:
                 lm = NgramLm(broken)
             except ValueError:
@@ -165,10 +183,10 @@ INVALID_UTF8 = [
 def test_only_utf8_words_are_accepted() -> None:
     data = pack(*read_arpa(iter(arpa_text(random_arpa(3)).splitlines())))
     for word in VALID_UTF8:
-        assert word.decode() in NgramLm(np.frombuffer(data.replace("ÉTÉ".encode(), word), np.uint8))
+        assert word.decode() in NgramLm(np.frombuffer(sealed(data.replace("ÉTÉ".encode(), word)), np.uint8))
     for word in INVALID_UTF8:
         with pytest.raises(ValueError, match="a word is not UTF-8"):
-            NgramLm(np.frombuffer(data.replace("ÉTÉ".encode(), word), np.uint8))
+            NgramLm(np.frombuffer(sealed(data.replace("ÉTÉ".encode(), word)), np.uint8))
 
 
 # ---- training ----

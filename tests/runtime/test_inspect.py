@@ -17,6 +17,7 @@ from onnx import helper, numpy_helper
 
 from asr._core import DECODER_INPUTS, ENCODER_INPUTS, ENCODER_OUTPUTS, PHONE_OUTPUT
 from asr.cli import main
+from asr.export.write import with_checksum
 from asr.runtime.onnx_model import OnnxModel, bundled_model
 
 
@@ -26,7 +27,7 @@ def changed(tmp_path: Path, change: Callable[[onnx.ModelProto, dict[str, str]], 
     properties = {entry.key: entry.value for entry in graph.metadata_props}
     change(graph, properties)
     helper.set_model_props(graph, properties)
-    onnx.save(graph, tmp_path / "changed.onnx")
+    (tmp_path / "changed.onnx").write_bytes(with_checksum(graph))
     return str(tmp_path / "changed.onnx")
 
 

@@ -18,7 +18,10 @@ from onnx import TensorProto, helper
 from safetensors.numpy import save_file
 
 from asr._core import ONNX_OPSET, read_onnx_properties
+from asr.export.write import with_checksum
+from asr.runtime.neural_lm import bundled_neural_lm
 from asr.runtime.onnx_model import bundled_model
+from asr.runtime.punctuation import bundled_punctuation
 
 # Opens every file of a folder in each way that Python has. Output that bypasses Python shows on stderr.
 OPEN_ALL = """
@@ -81,47 +84,49 @@ def test_random_bytes_are_refused(tmp_path: Path) -> None:
     assert len(refused) == 64 and all(refused.values())
 
 
-def test_flipped_metadata_bits_are_refused_or_harmless(tiny_onnx: Path, tmp_path: Path) -> None:
-    whole = tiny_onnx.read_bytes()
-    begin, decoder, end = (whole.index(key) for key in (b"model_type", b"decoder_onnx", b"sample_rate"))
-    source = random.Random(2)
-    for number in range(64):
-        damaged = bytearray(whole)
-        spans = ((begin, decoder), (decoder, end), (end, len(whole)))
-        damaged[source.randrange(*spans[number % 3])] ^= 1 << source.randrange(8)
-        (tmp_path / f"{number:02}.onnx").write_bytes(damaged)
-    refused = opened_everywhere(tmp_path)
-    assert len(refused) == 64 and sum(refused.values()) > 30
-
-
 def test_every_metadata_key_is_needed_and_read(tiny_onnx: Path, tmp_path: Path) -> None:
     graph = onnx.load(tiny_onnx)
-    keys = {entry.key: entry.value for entry in graph.metadata_props}
-    assert len(keys) == 42
+    keys = {entry.key: entry.value for entry in graph.metadata_props if entry.key != "checksum"}
+    assert len(keys) == 41
     for key in keys:
         for damage, value in (("missing", None), ("odd", "?\x1b[2J\n")):
             helper.set_model_props(graph, {k: v for k, v in (keys | {key: value}).items() if v is not None})
-            onnx.save(graph, tmp_path / f"{damage}-{key}.onnx")
+            (tmp_path / f"{damage}-{key}.onnx").write_bytes(with_checksum(graph))
     refused = opened_everywhere(tmp_path)
-    # Any license is valid, older files lack `batch_invariant`, and these files were not written by an export.
-    accepted = {"odd-license.onnx", "missing-batch_invariant.onnx", "odd-checksum.onnx", "missing-checksum.onnx"}
+    accepted = {"odd-license.onnx", "missing-batch_invariant.onnx"}  # any license is valid; older files lack the other
     assert {name for name, was in refused.items() if not was} == accepted
 
 
-def test_a_changed_bit_is_found_anywhere(tiny_onnx: Path, tmp_path: Path) -> None:
-    data = tiny_onnx.read_bytes()
+NETWORKS = {"recognizer": bundled_model, "punctuation": bundled_punctuation, "neural": bundled_neural_lm}
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_a_changed_bit_is_found_anywhere(kind: str) -> None:
+    path = NETWORKS[kind]()
+    assert path
+    data = path.read_bytes()
     read_onnx_properties(data)
     generator = random.Random(0)
-    protected = len("....checksum..") + 16
-    for place in [protected, len(data) - 1, *(generator.randrange(protected, len(data)) for _ in range(200))]:
+    head = 8 * len("....checksum..0123456789abcdef")
+    for bit in [*range(head), 8 * len(data) - 1, *(generator.randrange(head, 8 * len(data)) for _ in range(100))]:
         changed = bytearray(data)
-        changed[place] ^= 1 << generator.randrange(8)
+        changed[bit // 8] ^= 1 << bit % 8
         with pytest.raises(ValueError):  # by the checksum, unless the structure shows it first
             read_onnx_properties(bytes(changed))
-    largest = max(onnx.load(tiny_onnx).graph.initializer, key=lambda tensor: len(tensor.raw_data)).raw_data
+
+
+def test_a_file_without_its_checksum_in_front_is_refused(tiny_onnx: Path, tmp_path: Path) -> None:
+    graph = onnx.load(tiny_onnx)
+    graph.producer_name = "another program"
+    onnx.save(graph, tmp_path / "rewritten.onnx")  # its checksum is no longer in front
+    with pytest.raises(ValueError, match=r"^it does not begin with its checksum, as a file of `asr export` does$"):
+        read_onnx_properties((tmp_path / "rewritten.onnx").read_bytes())
+    largest = max(graph.graph.initializer, key=lambda tensor: len(tensor.raw_data)).raw_data
+    data = tiny_onnx.read_bytes()
     place = data.index(largest) + len(largest) // 2
     (tmp_path / "flipped.onnx").write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
-    assert opened_everywhere(tmp_path) == {"flipped.onnx": True}
+    (tmp_path / "repaired.onnx").write_bytes(with_checksum(graph))
+    assert opened_everywhere(tmp_path) == {"flipped.onnx": True, "repaired.onnx": False, "rewritten.onnx": True}
 
 
 def external(graph: onnx.ModelProto, location: str) -> onnx.ModelProto:
@@ -143,16 +148,17 @@ def test_other_opsets_and_external_data_are_refused(tiny_onnx: Path, tmp_path: P
     for name in ("models/beside", "x"):
         (tmp_path / name).write_bytes(bytes(largest))
     for number, location in enumerate(("/etc/passwd", "../x", "beside", "pipe")):
-        data = external(onnx.load(tiny_onnx), location).SerializeToString()
+        data = with_checksum(external(onnx.load(tiny_onnx), location))
         (folder / f"external-{number}.onnx").write_bytes(data)
         with pytest.raises(ValueError, match="external data"):  # before ONNX Runtime, in any release, opens it
             read_onnx_properties(data)
     for version in (0, 17, 99, 2**40):
         graph = onnx.load(tiny_onnx)
         graph.opset_import[0].version = version
-        onnx.save(graph, folder / f"opset-{version}.onnx")
+        data = with_checksum(graph)
+        (folder / f"opset-{version}.onnx").write_bytes(data)
         with pytest.raises(ValueError, match=f"opset is {version}, .* {ONNX_OPSET}"):
-            read_onnx_properties(graph.SerializeToString())
+            read_onnx_properties(data)
     refused = opened_everywhere(folder)
     assert len(refused) == 8 and all(refused.values())
 
@@ -187,11 +193,11 @@ def test_external_data_is_found_in_any_tensor(
 ) -> None:
     model = helper.make_model(_graph(), opset_imports=[helper.make_opsetid("", ONNX_OPSET)])
     put(model, TensorProto(data_type=1, dims=[1], raw_data=b"\0\0\0\0"))
-    read_onnx_properties(model.SerializeToString())
+    read_onnx_properties(with_checksum(model))
     for tensor in (TensorProto(data_location=TensorProto.EXTERNAL), TensorProto(external_data=[{"key": "location"}])):
         put(model, tensor)
         with pytest.raises(ValueError, match="external data"):
-            read_onnx_properties(model.SerializeToString())
+            read_onnx_properties(with_checksum(model))
 
 
 def test_control_flow_and_functions_are_refused(tiny_onnx: Path, tmp_path: Path) -> None:
@@ -217,10 +223,10 @@ def test_control_flow_and_functions_are_refused(tiny_onnx: Path, tmp_path: Path)
     function.functions.append(onnx.FunctionProto(name="F", domain="example"))
     for model in (loop, graphs, training):
         with pytest.raises(ValueError, match=r"contains a graph \(Loop, If, Scan\)"):
-            read_onnx_properties(model.SerializeToString())
+            read_onnx_properties(with_checksum(model))
     with pytest.raises(ValueError, match="defines functions"):
-        read_onnx_properties(function.SerializeToString())
-    onnx.save(loop, tmp_path / "loop.onnx")
+        read_onnx_properties(with_checksum(function))
+    (tmp_path / "loop.onnx").write_bytes(with_checksum(loop))
     assert opened_everywhere(tmp_path) == {"loop.onnx": True}
 
 
@@ -234,8 +240,9 @@ def _field(number: int, data: bytes) -> bytes:
 
 def test_bytes_that_are_no_protocol_buffer_are_refused() -> None:
     opset = _field(8, b"\x10" + bytes([ONNX_OPSET]))
-    read_onnx_properties(opset)
-    read_onnx_properties(opset + _field(8, _field(1, b"com.example") + b"\x10\x63"))  # of another domain than ours
+    read_onnx_properties(opset, has_checksum=False)
+    other_domain = _field(8, _field(1, b"com.example") + b"\x10\x63")
+    read_onnx_properties(opset + other_domain, has_checksum=False)
     for data, message in (
         (b"", "opset is unknown"),
         (opset + opset, "opset is 18 and 18"),
@@ -248,7 +255,7 @@ def test_bytes_that_are_no_protocol_buffer_are_refused() -> None:
         (opset + b"\x09abc", "ends 5 bytes early"),
     ):
         with pytest.raises(ValueError, match=message):
-            read_onnx_properties(data)
+            read_onnx_properties(data, has_checksum=False)
 
 
 def test_weights_of_a_training_are_named(tmp_path: Path) -> None:

@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 from support.export import edited, in_former_format
 
+from asr._core import checksum
 from asr.evaluation.engine import open_engine
+from asr.export.write import with_checksum
 from asr.runtime.metadata import MetadataError, ModelMetadata
 from asr.runtime.onnx_model import ModelError, OnnxModel, bundled_model
 from asr.runtime.onnx_session import open_session
@@ -47,6 +49,8 @@ metadata = st.builds(
     training=st.dictionaries(st.text(max_size=5), json_values, max_size=4),
     decoder_onnx=st.binary(max_size=40),
 )
+CHECKSUM_SIZE = 30
+"""Bytes of a file before those that its checksum covers; its digits are the last 16."""
 PLAIN = ModelMetadata(tokens=("<blk>", "<unk>", "<sos/eos>", "A"), num_layers=2, dim=8, decoder_onnx=b"\0\1")
 
 
@@ -134,13 +138,13 @@ def test_a_foreign_graph_is_refused(tiny_onnx: Path, tmp_path: Path) -> None:
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "foreign", [value], [out])
     foreign = tmp_path / "foreign.onnx"
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
-    onnx.save(model, foreign)
+    foreign.write_bytes(with_checksum(model))
     with pytest.raises(
         ModelError, match=r"foreign\.onnx: metadata key model_type is None.* is not an asr-stream model"
     ):
         OnnxModel(foreign)
     helper.set_model_props(model, OnnxModel(tiny_onnx).metadata.to_properties())
-    onnx.save(model, foreign)
+    foreign.write_bytes(with_checksum(model))
     with pytest.raises(ModelError, match=r"foreign\.onnx is not an asr-stream model: its graph takes x and gives y"):
         OnnxModel(foreign)
 
@@ -151,7 +155,7 @@ def test_output_unknown_to_the_format_is_refused(tiny_onnx: Path, tmp_path: Path
     assert not OnnxModel(tiny_onnx).metadata.phones
     model.graph.node.append(helper.make_node("Identity", ["log_probs"], ["phone_log_probs"]))
     model.graph.output.append(helper.make_tensor_value_info("phone_log_probs", onnx.TensorProto.FLOAT, ["N", "T", "V"]))
-    onnx.save(model, odd)
+    odd.write_bytes(with_checksum(model))
     with pytest.raises(
         ModelError, match=r"odd\.onnx is not an asr-stream model: .* gives .*, phone_log_probs; expected"
     ):
@@ -204,7 +208,9 @@ def test_missing_files_folders_and_options_are_named(tiny_onnx: Path, tmp_path: 
 
 def test_names_that_are_no_text_are_damage(tiny_onnx: Path, tmp_path: Path) -> None:
     odd = tmp_path / "odd.onnx"
-    odd.write_bytes(onnx.load(tiny_onnx).SerializeToString().replace(b"num_valid", b"num_val\xff\xfe"))
+    data = tiny_onnx.read_bytes()
+    content = data[CHECKSUM_SIZE:].replace(b"num_valid", b"num_val\xff\xfe")
+    odd.write_bytes(data[: CHECKSUM_SIZE - 16] + f"{checksum(content):016x}".encode() + content)
     with pytest.raises(ModelError, match=r"odd\.onnx is damaged: .*can't decode byte 0xff"):
         OnnxModel(odd)
 

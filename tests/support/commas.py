@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from asr._core import (
@@ -21,6 +20,8 @@ LOOK_AHEAD, LEFT_CONTEXT = 2, 3
 
 def write_punctuation(path: Path) -> Path:
     """An .onnx file that `asr.runtime.punctuation.Punctuation` reads."""
+    from asr.export.write import with_checksum  # imports PyTorch
+
     answers = {"mark": [0, 1, 0, 0], "case": [0, 1, 0]}
     constants = [
         numpy_helper.from_array(np.array([-1], np.int64), "axis"),
@@ -54,5 +55,5 @@ def write_punctuation(path: Path) -> Path:
         "mixed_case": "{}",
     }
     helper.set_model_props(model, properties)
-    onnx.save(model, str(path))
+    path.write_bytes(with_checksum(model))
     return path

@@ -135,6 +135,7 @@ def in_former_format(source: Path, path: Path, version: int) -> Path:
     """`source`, a file of the present format, as one of version 1, 2 or 3: state names, keys, decoder."""
     import onnx
 
+    from asr.export.write import with_checksum
     from asr.runtime.metadata import SINCE
 
     proto = onnx.load(source)
@@ -151,7 +152,7 @@ def in_former_format(source: Path, path: Path, version: int) -> Path:
         old = decoder.extract_model(list(DECODER_INPUTS), list(DECODER_OUTPUTS)).SerializeToString()
         properties["decoder_onnx"] = base64.b64encode(old).decode()
     onnx.helper.set_model_props(proto, properties | {"format_version": str(version)})
-    onnx.save(proto, path)
+    path.write_bytes(with_checksum(proto))
     return path
 
 
@@ -159,8 +160,10 @@ def edited(source: Path, path: Path, **properties: str) -> Path:
     """`source` with other metadata."""
     import onnx
 
+    from asr.export.write import with_checksum
+
     graph = onnx.load(source)
     for entry in graph.metadata_props:
         entry.value = properties.get(entry.key, entry.value)
-    onnx.save(graph, path)
+    path.write_bytes(with_checksum(graph))
     return path
