@@ -1,40 +1,93 @@
 // Any sequence of C API calls, with any arguments except wrong pointers; checks the guarantees for events.
 //
-// The environment names the model: ASR_STREAM_FUZZ_MODEL, with the language model ASR_STREAM_FUZZ_LM.
+// The input is settings of a stream and then calls, one byte each, followed by their arguments; make_corpus.py writes
+// some. The audio is the bundled recording, so that words are recognized.
+
+// The core's namespace has the same name as the C type, so the type is renamed in this file.
+#define asr_stream asr_stream_handle
 #include <asr_stream/asr_stream.h>
+#undef asr_stream
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <variant>
 #include <vector>
 
+#include "options.h"
+#include "wav.h"
+
 namespace {
+
+const std::string kRoot = ASR_STREAM_ROOT;  // the folder of the project
+constexpr std::size_t kMaxSamples = 48000;  // in one run, at 16 kHz, because the time is limited
+constexpr int kMaxCalls = 40;
+
+const asr_event* the_event = nullptr;  // that is checked
 
 void require(bool condition, const char* what) {
   if (condition) return;
   std::fprintf(stderr, "broken promise: %s\n", what);
+  if (the_event) {
+    const asr_event& event = *the_event;
+    std::fprintf(stderr, "event %d [%.3f, %.3f] %s\n", event.type, event.start_s, event.end_s, event.text);
+    const auto show = [](const asr_word& word) {
+      std::fprintf(stderr, "  %s [%.3f, %.3f] %.3f\n", word.text, word.start_s, word.end_s, word.confidence);
+    };
+    std::for_each(event.words, event.words + event.num_words, show);
+    for (std::size_t i = 0; i < event.num_alternatives; ++i) {
+      std::fprintf(stderr, "or %s\n", event.alternatives[i].text);
+      std::for_each(event.alternatives[i].words, event.alternatives[i].words + event.alternatives[i].num_words, show);
+    }
+  }
   std::abort();
 }
 
-asr_model* the_model() {
-  static asr_model* model = [] {
-    const char* path = std::getenv("ASR_STREAM_FUZZ_MODEL");
-    asr_model_options options;
-    asr_model_options_init(&options, sizeof options);
-    options.lm_path = std::getenv("ASR_STREAM_FUZZ_LM");
-    asr_model* loaded = nullptr;
-    char error[512];
-    if (asr_model_load(path ? path : "", &options, &loaded, error, sizeof error) != ASR_OK) {
-      std::fprintf(stderr, "ASR_STREAM_FUZZ_MODEL: %s\n", error);
-      std::exit(2);
-    }
-    return loaded;
-  }();
+// with_lm: with a language model, a neural one and punctuation; the model alone is searched by letters. The language
+// model is a small one, because the bundled one takes seconds to open.
+asr_model* open_model(bool with_lm) {
+  const std::string folder = kRoot + "/asr/models/", neural_lm = folder + "english.neural.onnx",
+                    punctuation = folder + "english.punctuation.onnx", lm = kRoot + "/tests/fuzz/words.lm";
+  asr_model_options options;
+  asr_model_options_init(&options, sizeof options);
+  if (with_lm) {
+    options.lm_path = lm.c_str();
+    options.neural_lm_path = neural_lm.c_str();
+    options.punctuation_path = punctuation.c_str();
+  }
+  asr_model* model = nullptr;
+  char error[512];
+  if (asr_model_load((folder + "tiny.int8.onnx").c_str(), &options, &model, error, sizeof error) != ASR_OK) {
+    std::fprintf(stderr, "%s\n", error);
+    std::exit(2);
+  }
   return model;
+}
+
+asr_model* the_model(bool with_lm) {
+  static asr_model* const models[] = {open_model(false), open_model(true)};
+  return models[with_lm];
+}
+
+const std::vector<std::int16_t>& speech() {
+  static const std::vector<std::int16_t> samples = [] {
+    std::FILE* file = std::fopen((kRoot + "/asr/samples/sample.wav").c_str(), "rb");
+    std::uint32_t count = 0;
+    if (!file || wav_open(file, &count)) std::exit(2);
+    std::vector<std::int16_t> read(count);
+    read.resize(std::fread(read.data(), sizeof read[0], read.size(), file));
+    std::fclose(file);
+    return read;
+  }();
+  return samples;
 }
 
 class Bytes {
@@ -44,6 +97,7 @@ class Bytes {
   bool empty() const { return left_ == 0; }
   const std::uint8_t* data() const { return data_; }
   std::size_t size() const { return left_; }
+  std::uint8_t byte() { return take<std::uint8_t>(); }
 
   template <typename T>
   T take() {  // zeros after the end
@@ -60,76 +114,217 @@ class Bytes {
   std::size_t left_;
 };
 
-struct Session {
-  asr_stream* stream = nullptr;
-  double last_s = 0.0;
+// A list of hotwords, phrases, masked words, replacements or commands; the recording has some of the words.
+std::string list(Bytes& bytes) {
+  static constexpr const char* kPieces[] = {"old man", "children", "the", "road", "walked", "new line", "scratch that",
+                                            "comma", " ", "\n", "\n", " -> ", "=", ":3", "\t9", "[unk]", "CAF\xC3\x89", "'",
+                                            ".", "7", "\xFF", "ran", "ZYX", "a"};
+  std::string text;
+  for (int count = bytes.byte() % 12; count > 0; --count) text += kPieces[bytes.byte() % std::size(kPieces)];
+  return text;
+}
 
-  ~Session() { asr_stream_free(stream); }
-
-  void open(Bytes& bytes) {
-    asr_stream_free(stream);
-    stream = nullptr;
-    last_s = 0.0;
-    asr_options options;
+// The values of some options, and the lists of a stream.
+struct Settings {
+  explicit Settings(Bytes& bytes) {
     asr_options_init(&options, sizeof options);
-    asr_assets assets;
     asr_assets_init(&assets, sizeof assets);
-    options.chunk_ms = 40 * (1 + bytes.take<std::uint8_t>() % 20);
-    options.search = bytes.take<std::uint8_t>() % 4;
-    assets.use_lm = options.search != ASR_SEARCH_GREEDY && options.search != ASR_SEARCH_JOINT;
-    options.second_pass = bytes.take<std::uint8_t>() % 2;
-    options.beam_size = 1 + bytes.take<std::uint8_t>() % 16;
-    if (bytes.take<std::uint8_t>() % 8 == 0) {  // any option may have any value
-      const std::size_t at = bytes.take<std::uint8_t>() % sizeof options;
+    options.beam_size = 16;  // the default takes most of the time
+    for (int count = bytes.byte() % 8; count > 0; --count) set_option(bytes);
+    const unsigned lists = bytes.byte();
+    const char** const members[] = {&assets.hotwords, &assets.phrases, &assets.mask, &assets.replace,
+                                    &assets.command_list};
+    for (std::size_t i = 0; i < std::size(members); ++i) {
+      if (!(lists >> i & 1)) continue;
+      texts[i] = list(bytes);
+      *members[i] = texts[i].c_str();
+    }
+    if (lists >> 5 & 1) assets.use_lm = 0;
+    if (lists >> 6 == 3) {  // any member may have any value
+      const std::size_t at = bytes.byte() % sizeof options;
       const auto value = bytes.take<std::uint64_t>();
       std::memcpy(reinterpret_cast<char*>(&options) + at, &value, std::min(sizeof value, sizeof options - at));
     }
-    char list[17] = {};  // any text, which is rarely valid
-    if (const auto kind = bytes.take<std::uint8_t>() % 8; kind < 4) {
-      static constexpr char kLetters[] = "AB'\n :\t.5[unk]\xE2\x96\x81\xFF";
-      for (char* letter = list; letter != std::end(list) - 1; ++letter) {
-        *letter = kLetters[bytes.take<std::uint8_t>() % sizeof kLetters];
-      }
-      if (kind != 1) assets.hotwords = list;
-      if (kind != 0) assets.phrases = list;
+    options.beam_size = std::min(options.beam_size, 64);
+    if (options.num_rescored > 8) options.num_rescored = 8;
+  }
+
+  void set_option(Bytes& bytes) {
+    const asr_stream::Option& option = asr_stream::kOptions[bytes.byte() % asr_stream::kNumOptions];
+    const std::uint8_t place = bytes.byte();  // in the range of the option
+    const double high = std::min(option.high, option.bracket == '(' ? option.low + 4.0 : 1e9);  // of seconds, few
+    double value = option.low + (high - option.low) * place / 255.0;
+    if (option.type != asr_stream::OptionType::kNumber) value = std::round(value);
+    if (option.type == asr_stream::OptionType::kMilliseconds) value -= std::fmod(value, asr_stream::kEncoderFrameMs);
+    if (option.type == asr_stream::OptionType::kFlag) value = place % 2;
+    if (option.type == asr_stream::OptionType::kChoice) value = place % static_cast<int>(option.high + 1);
+    if (option.name == std::string_view("chunk_ms")) value = 40.0 * (1 + place % 24);
+    std::visit([&](auto field) {
+      using Field = std::remove_reference_t<decltype(options.*field)>;
+      options.*field = static_cast<Field>(value);
+    }, option.field);
+    if (place == 255) {  // by its name, with a text that is rarely valid
+      asr_options_set(&options, option.name, list(bytes).c_str(), nullptr, 0);
     }
-    const bool is_other = bytes.take<std::uint8_t>() % 4 == 0;
-    const std::int32_t sample_rate = is_other ? 8000 + bytes.take<std::uint16_t>() : ASR_SAMPLE_RATE;
+  }
+
+  asr_options options;
+  asr_assets assets;
+  std::string texts[5];
+};
+
+class Session {
+ public:
+  ~Session() { asr_stream_free(stream_); }
+
+  void open(Bytes& bytes) {
+    asr_stream_free(stream_);
+    stream_ = nullptr;
+    end_of_final_s_ = 0.0;
+    num_finals_ = 0;
+    const Settings settings(bytes);
+    const std::uint8_t kind = bytes.byte();
+    rate_ = kind % 4 == 0 ? 8000 + bytes.take<std::uint16_t>() : ASR_SAMPLE_RATE;
     char error[64];
-    const asr_status status = asr_stream_new(the_model(), sample_rate, &options, &assets, &stream, error, sizeof error);
-    require((status == ASR_OK) == (stream != nullptr), "a stream comes with ASR_OK, and only then");
+    const asr_status status = asr_stream_new(the_model(kind & 0x80), rate_, &settings.options, &settings.assets, &stream_,
+                                             error, sizeof error);
+    require((status == ASR_OK) == (stream_ != nullptr), "a stream comes with ASR_OK, and only then");
     require(status == ASR_OK || std::strlen(error) > 0, "a failure has a text");
+    note(settings);
+  }
+
+  void change(Bytes& bytes) {
+    const Settings settings(bytes);
+    const bool with_defaults = bytes.byte() % 8 == 0;
+    const asr_status status = asr_stream_change(stream_, with_defaults ? nullptr : &settings.options, &settings.assets);
+    if (status == ASR_OK) note(settings);
+    check(status);
+  }
+
+  // Recorded speech, or noise if `seed` is not 0.
+  void accept(Bytes& bytes, bool as_float) {
+    const std::uint16_t begin = bytes.take<std::uint16_t>();
+    std::size_t count = bytes.byte() * std::size_t{128};
+    const std::uint8_t seed = bytes.byte();
+    count = std::min(count, num_left_);
+    num_left_ -= count;
+    std::vector<std::int16_t> samples(count);
+    std::uint32_t random = seed;
+    for (std::size_t i = 0; i < count; ++i) {
+      random = random * 1664525u + 1013904223u;
+      samples[i] = seed ? static_cast<std::int16_t>(random >> 16) : speech()[(2 * begin + i) % speech().size()];
+    }
+    if (!as_float) return check(asr_stream_accept_i16(stream_, samples.data(), count));
+    std::vector<float> floats(samples.begin(), samples.end());
+    for (float& sample : floats) sample /= 32768.0f;
+    if (seed == 1 && count) floats[count / 2] = bytes.take<float>();
+    check(asr_stream_accept_f32(stream_, floats.data(), count));
+  }
+
+  void silence(Bytes& bytes) {
+    const std::size_t count = std::min<std::size_t>(bytes.byte() * std::size_t{256}, 2 * num_left_);
+    num_left_ -= count / 2;  // costs less than speech
+    const std::vector<float> samples(count);
+    check(asr_stream_accept_f32(stream_, samples.data(), count));
+  }
+
+  void gap(Bytes& bytes) {
+    const std::uint8_t kind = bytes.byte();
+    check(asr_stream_gap(stream_, kind == 255 ? bytes.take<std::int64_t>() : 100 * kind));
+  }
+
+  void end_utterance() { check(asr_stream_end_utterance(stream_)); }
+  void finish() { check(asr_stream_finish(stream_)); }
+
+  void take_nothing(Bytes& bytes) {
+    require(asr_stream_accept_f32(stream_, nullptr, 1 + bytes.byte()) != ASR_OK, "NULL has no samples");
   }
 
   void take_events() {
-    while (const asr_event* event = asr_stream_next_event(stream)) {
-      require(event->type >= ASR_PARTIAL && event->type <= ASR_ERROR, "an event has a type");
-      require(event->start_s <= event->end_s, "an event ends after it starts");
-      require(event->type != ASR_FINAL || std::strlen(event->text) > 0, "a FINAL is not empty");
-      require(event->type == ASR_PARTIAL || event->type == ASR_ERROR || event->start_s >= last_s - 1e-9,
-              "finals and gaps are in order");
-      if (event->type == ASR_FINAL || event->type == ASR_GAP) last_s = event->end_s;
-      require((event->words == nullptr) == (event->num_words == 0), "words are NULL when there are none");
-      require(event->num_stable <= (event->type == ASR_PARTIAL ? event->num_words : 0), "words of partials are stable");
-      require((event->endpoint != nullptr) == (event->type == ASR_FINAL), "a FINAL says what ended it");
-      for (std::size_t i = 0; i < event->num_words; ++i) {
-        const asr_word& word = event->words[i];
-        require(std::strstr(event->text, word.text) && word.start_s < word.end_s, "a word is in the text");
-        require(word.confidence > 0.0f && word.confidence <= 1.0f, "a confidence is in (0, 1]");
-      }
-    }
+    while ((the_event = asr_stream_next_event(stream_)) != nullptr) take(*the_event);
   }
+
+ private:
+  void note(const Settings& settings) {  // an utterance that has begun still has the former settings
+    commands_ |= settings.options.commands != 0 || settings.assets.command_list != nullptr;
+    max_alternatives_ = std::max(max_alternatives_, settings.options.max_alternatives);
+  }
+
+  void check(asr_status status) const {
+    require(*asr_status_text(status) != '\0', "a status has a text");
+    if (!stream_) return require(status == ASR_INVALID_ARGUMENT, "NULL is refused");
+    require((*asr_stream_error(stream_) != '\0') == (status != ASR_OK), "a failure has a text");
+    require(status == ASR_OK || status == ASR_INVALID_ARGUMENT || status == ASR_FINISHED || status == ASR_NOT_INITIALIZED,
+            "a call does not fail");
+    require(asr_stream_sample_offset(stream_) >= 0, "a position is not negative");
+    for (std::size_t i = 0; const char* warning = asr_stream_warning(stream_, i); ++i) require(*warning, "a warning");
+  }
+
+  void take(const asr_event& event) {
+    const bool is_final = event.type == ASR_FINAL, is_partial = event.type == ASR_PARTIAL;
+    require(event.type >= ASR_PARTIAL && event.type <= ASR_ERROR, "an event has a type");
+    require(event.start_s <= event.end_s, "an event ends after it starts");
+    const double position_s = static_cast<double>(asr_stream_sample_offset(stream_)) / ASR_SAMPLE_RATE + 1e-6;
+    require(event.end_s <= position_s, "an event ends before the audio");
+    require(event.type == ASR_ERROR || event.start_s >= end_of_final_s_ - 1e-9, "finals and gaps do not cross");
+    require(!is_final || *event.text || commands_, "a FINAL is not empty");
+    require(event.num_stable <= (is_partial ? event.num_words : 0), "words of partials are stable");
+    require((event.endpoint != nullptr) == is_final, "a FINAL says what ended it");
+    require(event.num_taken_back <= (is_final ? num_finals_ : 0), "finals before this one are taken back");
+    require(event.num_alternatives <= static_cast<std::size_t>(is_final ? std::max(max_alternatives_, 0) : 0),
+            "alternatives are wanted");
+    check_words(event.start_s, event.end_s, event.text, event.words, event.num_words);
+    check_words(event.start_s, event.end_s, event.raw, event.raw_words, event.num_raw_words);
+    for (std::size_t i = 0; i < event.num_alternatives; ++i) {
+      const asr_alternative& alternative = event.alternatives[i];
+      // It may have words before and after those of the event.
+      check_words(end_of_final_s_, position_s, alternative.text, alternative.words, alternative.num_words);
+      require(alternative.confidence >= 0.0f && alternative.confidence <= 1.0f, "a confidence is in [0, 1]");
+    }
+    if (is_final || event.type == ASR_GAP) end_of_final_s_ = event.end_s;
+    if (is_final) num_finals_ += 1 - event.num_taken_back;
+  }
+
+  static void check_words(double start_s, double end_s, const char* text, const asr_word* words, std::size_t count) {
+    require((words == nullptr) == (count == 0), "words are NULL when there are none");
+    double last_s = start_s;
+    const char* rest = text;
+    for (const asr_word* word = words; word != words + count; ++word) {
+      const char* found = std::strstr(rest, word->text);
+      require(found != nullptr, "the words are in the text, in order");
+      rest = found + std::strlen(word->text);
+      require(word->start_s < word->end_s, "a word ends after it starts");
+      require(word->start_s >= last_s - 1e-9, "words do not cross, and are inside their event");
+      last_s = word->end_s;
+      require(word->confidence > 0.0f && word->confidence <= 1.0f, "a confidence is in (0, 1]");
+    }
+    require(count == 0 || last_s <= end_s + 1e-9, "words are inside their event");
+  }
+
+  asr_stream_handle* stream_ = nullptr;
+  std::int32_t rate_ = ASR_SAMPLE_RATE;
+  std::size_t num_left_ = kMaxSamples;
+  double end_of_final_s_ = 0.0;
+  std::size_t num_finals_ = 0;
+  bool commands_ = false;
+  std::int32_t max_alternatives_ = 0;
 };
 
-// A signal similar to speech, with this many samples.
-template <typename Sample>
-std::vector<Sample> sound(std::size_t count, std::uint32_t seed, float scale) {
-  std::vector<Sample> samples(count);
-  for (Sample& sample : samples) {
-    seed = seed * 1664525u + 1013904223u;
-    sample = static_cast<Sample>(scale * (static_cast<float>(seed >> 8) / 8388608.0f - 1.0f));
+void load(Bytes& bytes) {
+  asr_model* model = nullptr;
+  const asr_status status = asr_model_load_memory(bytes.data(), bytes.size(), nullptr, &model, nullptr, 0);
+  require((status == ASR_OK) == (model != nullptr), "a model comes with ASR_OK, and only then");
+  asr_model_free(model);
+}
+
+void look(Bytes& bytes) {
+  const asr_model* model = the_model(bytes.byte() % 2);
+  for (std::size_t i = 0; const char* name = asr_model_property_name(model, i); ++i) {
+    require(asr_model_property(model, name) != nullptr, "a property that is listed exists");
   }
-  return samples;
+  const std::string name = list(bytes);
+  asr_model_property(model, name.c_str());
+  asr_layout(name.c_str());
 }
 
 }  // namespace
@@ -138,51 +333,45 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Bytes bytes(data, size);
   Session session;
   session.open(bytes);
-  std::size_t num_left = 24000;  // in samples, because the time is limited
-  for (int calls = 0; !bytes.empty() && calls < 64; ++calls) {
-    switch (bytes.take<std::uint8_t>() % 10) {
+  for (int calls = 0; !bytes.empty() && calls < kMaxCalls; ++calls) {
+    switch (bytes.byte() % 12) {
       case 0:
-      case 1: {
-        const std::size_t count = std::min<std::size_t>(bytes.take<std::uint16_t>() % 12000, num_left);
-        auto samples = sound<float>(count, bytes.take<std::uint8_t>(), 0.3f);
-        if (count > 2) samples[count / 2] = bytes.take<float>();
-        asr_stream_accept_f32(session.stream, samples.data(), count);
-        num_left -= count;
+      case 1:
+        session.accept(bytes, true);
         break;
-      }
       case 2:
-      case 3: {
-        const std::size_t count = std::min<std::size_t>(bytes.take<std::uint16_t>() % 12000, num_left);
-        const auto samples = sound<std::int16_t>(count, bytes.take<std::uint8_t>(), 20000.0f);
-        asr_stream_accept_i16(session.stream, samples.data(), count);
-        num_left -= count;
+      case 3:
+        session.accept(bytes, false);
         break;
-      }
       case 4:
-        asr_stream_gap(session.stream, bytes.take<std::uint8_t>() % 2 ? bytes.take<std::int64_t>() : 100);
+        session.silence(bytes);
         break;
       case 5:
-        asr_stream_finish(session.stream);
+        session.gap(bytes);
         break;
       case 6:
-        session.take_events();
+        session.end_utterance();
         break;
       case 7:
-        require(asr_stream_error(session.stream) != nullptr && asr_stream_sample_offset(session.stream) >= -1,
-                "an error is a text, an offset a number");
+        session.change(bytes);
         break;
       case 8:
+        session.finish();
+        break;
+      case 9:
+        session.take_events();
+        break;
+      case 10:
         session.open(bytes);
         break;
-      case 9: {
-        asr_model* model = nullptr;
-        asr_model_load_memory(bytes.data(), bytes.size(), nullptr, &model, nullptr, 0);
-        asr_model_free(model);
-        asr_stream_accept_f32(session.stream, nullptr, bytes.take<std::uint8_t>());
+      case 11:
+        session.take_nothing(bytes);
+        look(bytes);
+        load(bytes);
         break;
-      }
     }
   }
+  session.finish();
   session.take_events();
   return 0;
 }

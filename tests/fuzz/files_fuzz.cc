@@ -1,17 +1,24 @@
-// Reads files without ONNX Runtime: the first byte selects the format in which the rest is read.
+// Reads files without ONNX Runtime: the first byte selects the format in which the rest is read. Checksums are corrected
+// first, because they would detect any change.
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
-#include "search/g2p.h"
-#include "search/ngram_lm.h"
-#include "onnx_file.h"
 #include "api/failure.h"
+#include "checksum.h"
 #include "metadata.h"
+#include "onnx_file.h"
+#include "search/g2p.h"
+#include "search/neural_lm.h"
+#include "search/ngram_lm.h"
+#include "text/punctuation.h"
 
 namespace {
+
+using namespace asr_stream;
 
 // Lines of "key=value"; in values, ';' stands for the end of a line.
 std::map<std::string, std::string> properties(std::string_view text) {
@@ -26,25 +33,73 @@ std::map<std::string, std::string> properties(std::string_view text) {
   return found;
 }
 
+void read_onnx(std::string_view data) {
+  const auto found = read_onnx_properties(data, false);
+  const auto type = found.find("model_type");
+  if (type != found.end() && type->second == kPunctuationType) {
+    PunctuationMetadata{found};
+  } else if (type != found.end() && type->second == kNeuralLmType) {
+    NeuralLmMetadata{found};
+  } else {
+    ModelMetadata(found).output_symbols();
+  }
+}
+
+// A file of a language model without its pronouncing model, which may be a damaged one.
+std::string sealed(std::string_view file) {
+  constexpr std::size_t kHead = 8 + 4 + 8;  // magic, version, checksum
+  std::string result(file);
+  if (result.size() < kHead) return result;
+  const std::uint64_t sum = checksum(file.substr(kHead));
+  for (std::size_t byte = 0; byte < 8; ++byte) result[kHead - 8 + byte] = static_cast<char>(sum >> 8 * byte & 0xff);
+  return result;
+}
+
+void read_lm(const std::string& file) {
+  const NgramLm lm(reinterpret_cast<const std::uint8_t*>(file.data()), file.size());
+  auto state = lm.begin();
+  for (std::size_t word = 0; word < lm.num_words(); ++word) {
+    lm.advance(state, static_cast<std::int32_t>(word));
+    lm.pronunciations(static_cast<std::int32_t>(word));
+  }
+  for (const bool of_pronunciations : {false, true}) {
+    if (lm.phones().empty() && of_pronunciations) break;
+    lm.pair_shares(of_pronunciations);
+    if (lm.num_words() < 1000) lm.look_ahead(of_pronunciations);
+  }
+}
+
+void read_g2p(const std::string& file) {
+  const G2p g2p(reinterpret_cast<const std::uint8_t*>(file.data()), file.size());
+  for (const char* word : {"A", "PHA'", "\xC3\x89\x41", "\x89\xFF"}) g2p.pronounce(word, 3);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size == 0) return 0;
   const std::string_view rest(reinterpret_cast<const char*>(data) + 1, size - 1);
   try {
-    if (data[0] == 'L') {
-      asr_stream::NgramLm lm(data + 1, size - 1);
-      auto state = lm.begin();
-      for (std::size_t word = 0; word < lm.num_words(); ++word) lm.advance(state, static_cast<std::int32_t>(word));
-    } else if (data[0] == 'G') {
-      const asr_stream::G2p g2p(data + 1, size - 1);
-      for (const char* word : {"A", "PHA'", "\xC3\x89\x41", "\x89\xFF"}) g2p.pronounce(word, 3);
-    } else if (data[0] == 'M') {
-      asr_stream::ModelMetadata(properties(rest)).output_symbols();
-    } else {
-      asr_stream::ModelMetadata(asr_stream::read_onnx_properties(rest)).output_symbols();
+    switch (data[0]) {
+      case 'L':
+        read_lm(sealed(rest));
+        break;
+      case 'G':
+        read_g2p(sealed(rest));
+        break;
+      case 'M':
+        ModelMetadata(properties(rest)).output_symbols();
+        break;
+      case 'P':
+        PunctuationMetadata{properties(rest)};
+        break;
+      case 'N':
+        NeuralLmMetadata{properties(rest)};
+        break;
+      default:
+        read_onnx(rest);
     }
-  } catch (const asr_stream::DamagedFileError&) {
+  } catch (const DamagedFileError&) {
   } catch (const std::invalid_argument&) {
   }
   return 0;
