@@ -102,19 +102,24 @@ std::vector<std::uint8_t> random_file(std::mt19937& random) {
     num_bigrams += static_cast<std::uint32_t>(words.size());
   }
   Writer w;
-  w.text("ASRNGRAM").number(2).number(2).number(kManyWords).number(num_bigrams);
+  w.text("ASRNGRAM").number(1).number(0).number(0).number(2).number(kManyWords).number(num_bigrams);
   w.number(static_cast<std::uint32_t>(text.size())).text(text);
-  for (std::uint32_t i = 0; i < kManyWords; ++i) w.real(-0.25f * static_cast<float>(4 + random() % 40));
+  std::vector<float> log_probs(kManyWords);
+  for (float& log_prob : log_probs) log_prob = -0.25f * static_cast<float>(4 + random() % 40);
+  for (const float log_prob : log_probs) w.real(log_prob);
+  const auto rank = [&](std::uint32_t word) {
+    std::uint32_t better = 0;
+    for (std::uint32_t i = 0; i < kManyWords; ++i) {
+      better += log_probs[i] > log_probs[word] || (log_probs[i] == log_probs[word] && i < word);
+    }
+    return static_cast<std::uint8_t>(better);
+  };
   w.real(-2.0f).real(0.125f);
   for (std::uint32_t i = 0; i < kManyWords; ++i) w.code(static_cast<std::uint8_t>(random() % 20));
-  std::uint32_t first = 0;
+  static_assert(kManyWords < 128, "these numbers have one byte each");
+  for (const auto& words : following) w.code(static_cast<std::uint8_t>(words.size()));
   for (const auto& words : following) {
-    w.number(first);
-    first += static_cast<std::uint32_t>(words.size());
-  }
-  w.number(first);
-  for (const auto& words : following) {
-    for (const std::uint32_t word : words) w.word(word);
+    for (const std::uint32_t word : words) w.code(rank(word));
   }
   w.real(-8.0f).real(0.0625f);
   for (std::uint32_t i = 0; i < num_bigrams; ++i) w.code(static_cast<std::uint8_t>(random() % 120));
@@ -128,6 +133,7 @@ std::vector<std::uint8_t> random_file(std::mt19937& random) {
     for (std::uint32_t k = 0; k < length; ++k) w.code(static_cast<std::uint8_t>(random() % 3));
   }
   w.number(0);
+  seal(w.bytes);
   return w.bytes;
 }
 
