@@ -42,8 +42,12 @@
 namespace asr_stream {
 
 // A leading word of a partial is stable if every hypothesis within this many nats of the best has it. Less than 1 % of
-// the stable words then change in a later partial (benchmarks/stability.py).
+// the stable words then change in a later partial (benchmarks/stability.py), 5 to 9 % in the final. A larger margin
+// delays them and does not change the latter.
 inline constexpr double kStableMargin = 3.0;
+// Nats that a sentence loses in the choice of the final for each stable word that it lacks, so that such a word changes
+// only for a reason. With 1.0, more errors of the first pass stay.
+inline constexpr double kStablePenalty = 0.4;
 // The last word of a partial is hidden if it is not stable and has a unigram probability below this (1 in 100 000).
 // Most of these words are fragments ("PHX" on the way to "PHOENIX").
 inline constexpr float kRareLogProb = -11.5f;
@@ -89,7 +93,7 @@ struct Event {
   double start_s;    // seconds of the stream
   double end_s;
   std::vector<Word> words;
-  std::size_t num_stable = 0;      // partials only: number of leading words that will hardly change
+  std::size_t num_stable = 0;      // partials only: number of leading stable words, see kStableMargin
   const char* endpoint = nullptr;  // finals only: the `name` of the rule that ended it, or kEndOfAudio
   std::string raw = {};            // streams only: the words as recognized
   std::vector<Word> raw_words = {};

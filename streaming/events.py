@@ -83,8 +83,8 @@ def _plain_values(words: tuple[Word, ...]) -> list[dict[str, Any]]:
 class Partial(Event):
     """The current utterance as recognized so far; may be empty. The next Partial or Final replaces it.
 
-    num_stable: leading words of `text` that hardly change: fewer than 1 in 100 differ in a later Partial. (A second
-    pass encodes the whole utterance, so its Final may still differ.)
+    num_stable: leading words of `text` of which fewer than 1 in 100 differ in a later Partial. The Final, which comes
+    from the whole utterance, changes about 5 in 100 on clear read speech and 9 in 100 on harder speech.
     """
 
     type: ClassVar[str] = "partial"

@@ -216,6 +216,24 @@ void set_posteriors(std::vector<Hypothesis>& sentences, std::size_t num_scored, 
   }
 }
 
+void prefer_words(std::vector<Hypothesis>& sentences, std::size_t num_scored, std::size_t num_words,
+                  const std::function<bool(std::size_t, std::int32_t)>& is_word, double penalty) {
+  const auto scored_end = sentences.begin() + static_cast<std::ptrdiff_t>(num_scored);
+  for (auto sentence = sentences.begin(); sentence != scored_end; ++sentence) {
+    std::vector<std::size_t> common(num_words + 1);  // of the first i words and those of the sentence so far
+    for (const std::int32_t word : sentence->words) {
+      std::size_t diagonal = 0;
+      for (std::size_t i = 0; i < num_words; ++i) {
+        const std::size_t extended = is_word(i, word) ? diagonal + 1 : 0;
+        diagonal = std::exchange(common[i + 1], std::max({common[i + 1], common[i], extended}));
+      }
+    }
+    sentence->lm_score -= penalty * static_cast<double>(num_words - common.back());
+  }
+  std::stable_sort(sentences.begin(), scored_end,
+                   [](const Hypothesis& a, const Hypothesis& b) { return a.score() > b.score(); });
+}
+
 std::size_t best_rescored(const std::vector<Hypothesis>& hypotheses, const std::vector<float>& decoder_scores,
                           double ctc_weight) {
   if (hypotheses.empty() || hypotheses.size() != decoder_scores.size()) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -65,6 +66,12 @@ std::string join(const std::vector<Word>& words);
 // this position. sentences: the alternatives of one utterance, at least one. Those after the first `num_scored` do not
 // change the posteriors of the others; theirs add up to less than that of the best.
 void set_posteriors(std::vector<Hypothesis>& sentences, std::size_t num_scored, std::size_t count);
+
+// Subtracts `penalty` nats from a sentence for each of `num_words` words that it lacks, and puts the best sentence first.
+// Applies to the first `num_scored` sentences of a lattice. is_word(i, id): whether this id is the i-th of the words; the
+// words that a sentence has are the longest common subsequence.
+void prefer_words(std::vector<Hypothesis>& sentences, std::size_t num_scored, std::size_t num_words,
+                  const std::function<bool(std::size_t, std::int32_t)>& is_word, double penalty);
 
 // Index of the best hypothesis by ctc_weight * first pass + (1 - ctc_weight) * decoder score: the second pass of Zhang
 // et al. 2020, "Unified streaming and non-streaming two-pass end-to-end model". Both are log-probabilities of the whole

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <utility>
 #include <vector>
 
 namespace asr_stream {
@@ -34,6 +35,20 @@ TEST(Posteriors, WordPosteriorIsTheSumOverSentences) {
   ASSERT_EQ(sentences[1].word_posteriors.size(), 4u);
   EXPECT_NEAR(sentences[1].word_posteriors[1], sentences[1].posterior, 1e-6);
   EXPECT_TRUE(sentences[2].word_posteriors.empty());
+}
+
+TEST(PreferWords, ASentenceLosesForEachWordThatItLacks) {
+  const std::vector<std::int32_t> stable{7, 8, 8};
+  const auto is_word = [&](std::size_t i, std::int32_t word) { return stable[i] == word; };
+  std::vector<Hypothesis> sentences{sentence({7, 9, 8}, -10.0),     sentence({5, 7, 8, 8, 9}, -10.3),
+                                    sentence({8, 7}, -10.4),        sentence({}, -11.0),
+                                    sentence({7, 8, 8, 6}, -11.0)};
+  prefer_words(sentences, 4, 3, is_word, 0.4);
+  const std::vector<std::pair<std::size_t, double>> expected{{5, -10.3}, {3, -10.4}, {2, -11.2}, {0, -12.2}, {4, -11.0}};
+  for (std::size_t i = 0; i < 5; ++i) {  // the last one is not scored, so it stays where it is
+    EXPECT_EQ(sentences[i].words.size(), expected[i].first) << i;
+    EXPECT_NEAR(sentences[i].score(), expected[i].second, 1e-9) << i;
+  }
 }
 
 TEST(Posteriors, ASentenceAloneIsCertain) {

