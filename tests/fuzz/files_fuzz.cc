@@ -64,7 +64,7 @@ void read_lm(const std::string& file) {
   }
   for (const bool of_pronunciations : {false, true}) {
     if (lm.phones().empty() && of_pronunciations) break;
-    lm.pair_shares(of_pronunciations);
+    lm.pair_log_probs(of_pronunciations);
     if (lm.num_words() < 1000) lm.look_ahead(of_pronunciations);
   }
 }
