@@ -313,7 +313,7 @@ test("without a network that is not the encoder, the words are recognized withou
   ort.state.broken = ["pauses"];
   const expected = await recognize(samples, { by: searched });
   ort.state.broken = ["pauses", "token_lengths"]; // of the decoder
-  const twice = new Float32Array([...samples, ...new Float32Array(48000), ...samples]);
+  const twice = Int16Array.from([...samples, ...new Int16Array(48000), ...samples]);
   const events = await recognize(twice, { by: broken });
   const errors = events.filter(({ type }) => type === "error").map(({ text }) => text.split(",")[0]);
   assert.deepEqual(errors.sort(), ["the decoder failed", "the network for case and punctuation failed"]);
