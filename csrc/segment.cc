@@ -299,10 +299,16 @@ std::vector<std::vector<Word>> Segment::words_of(const Searcher& searcher,
   const bool from_utterance = &searcher == second_searcher_.get();
   std::vector<std::vector<Word>> result =
       searcher.words(hypotheses, position_ + (from_utterance ? utterance_start_ * kEncoderFrame : 0));
+  // The last frames may be after the end of the audio. Words of these frames get the last frame before it, or a share.
+  const double earliest = seconds(position_ + utterance_start_ * kEncoderFrame);
   for (std::vector<Word>& words : result) {
-    for (Word& word : words) {  // the last frames are after the end
-      word.end_s = std::min(word.end_s, audio_end());
-      word.start_s = std::min(word.start_s, word.end_s);
+    double latest = audio_end();
+    if (earliest >= latest) words.clear();
+    for (std::size_t left = words.size(); left > 0 && words[left - 1].end_s > latest; --left) {
+      Word& word = words[left - 1];
+      word.end_s = latest;
+      const double share = (latest - earliest) / static_cast<double>(left);
+      latest = word.start_s = std::min(word.start_s, latest - std::min(kEncoderFrameS, share));
     }
   }
   return result;

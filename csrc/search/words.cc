@@ -230,8 +230,10 @@ void prefer_words(std::vector<Hypothesis>& sentences, std::size_t num_scored, st
     }
     sentence->lm_score -= penalty * static_cast<double>(num_words - common.back());
   }
-  std::stable_sort(sentences.begin(), scored_end,
-                   [](const Hypothesis& a, const Hypothesis& b) { return a.score() > b.score(); });
+  const auto is_better = [](const Hypothesis& a, const Hypothesis& b) { return a.score() > b.score(); };
+  for (auto next = sentences.begin(); next != scored_end; ++next) {  // nearly sorted already
+    std::rotate(std::upper_bound(sentences.begin(), next, *next, is_better), next, next + 1);
+  }
 }
 
 std::size_t best_rescored(const std::vector<Hypothesis>& hypotheses, const std::vector<float>& decoder_scores,
