@@ -20,6 +20,9 @@ inline constexpr std::int64_t kFeatureOverlap = 3;     // feature frames that a 
 inline constexpr std::int64_t kEncoderFrame = kSubsampling * kFrameShift;  // samples
 inline constexpr std::int32_t kEncoderFrameMs = 40;
 inline constexpr double kEncoderFrameS = 0.04;
+// In samples, 0.3 s: silence that follows the end of the audio, so that the last word is recognized like one before a
+// pause. It ends no utterance, and times end with the audio.
+inline constexpr std::size_t kEndSilence = 4800;
 
 // Seconds at a position in a stream, in samples of kSampleRate. Times are computed from whole samples, so that a time
 // reached in two ways is the same number.

@@ -52,9 +52,6 @@ inline constexpr double kStablePenalty = 0.4;
 // Most of these words are fragments ("PHX" on the way to "PHOENIX").
 inline constexpr float kRareLogProb = -11.5f;
 inline constexpr std::int64_t kNumCompared = 24;  // maximum number of these hypotheses
-// In samples, 0.3 s: silence that follows the end of the audio, so that the last word is recognized like one before a
-// pause. It ends no utterance, and times end with the audio.
-inline constexpr std::size_t kEndSilence = 4800;
 // In encoder frames, 5 s: context that the second pass gets from the previous utterance.
 inline constexpr std::int64_t kSecondPassContext = 125;
 

@@ -92,7 +92,7 @@ void Segment::keep_distinct(std::vector<Hypothesis>& hypotheses) const {
 void Segment::report_final(std::vector<Hypothesis>& sentences, std::size_t num_scored) {
   const auto count = static_cast<std::size_t>(1 + options_->options.max_alternatives);
   if (count > 1 && !last_searcher().has_lattice()) keep_distinct(sentences);
-  if (num_stable_ && last_searcher().has_lattice()) {
+  if (num_stable_ && options_->neural_lm && last_searcher().has_lattice()) {
     const auto is_stable = [&](std::size_t i, std::int32_t word) {
       return word != LmFusion::kNoWord && options_->fusion->text(word) == partial_[i].text;
     };

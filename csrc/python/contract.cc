@@ -33,6 +33,7 @@ void bind_contract(py::module_& m) {
   m.attr("NUM_MEL_BINS") = kNumBins;
   m.attr("SUBSAMPLING") = kSubsampling;
   m.attr("FEATURE_OVERLAP") = kFeatureOverlap;
+  m.attr("END_SILENCE") = kEndSilence;
   m.attr("ENCODER_FRAME_MS") = kEncoderFrameMs;
   m.attr("BLANK_ID") = kBlankId;
   m.attr("UNK_ID") = kUnkId;

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 from conftest import TOKENS
-from support.recognition import finals, recognize
+from support.recognition import ended, finals, recognize
 
 from asr import Recognizer, _core
-from asr._core import CtcPrefixBeamSearch, EncoderStep
+from asr._core import END_SILENCE, CtcPrefixBeamSearch, EncoderStep
 from asr.features import SAMPLE_RATE, fbank, num_frames
 from asr.lm.packed import BUNDLED, LmError, load_lm
 from asr.model.model import AsrModel
@@ -137,7 +137,7 @@ def test_the_decoder_gets_each_frame_in_one_utterance(onnx: OnnxModel, conversat
     encoded.clear()
     recognize(recognizer, conversation)
     assert len(encoded) == 3
-    outputs = [encoder_out for _, encoder_out in steps(onnx, conversation)]
+    outputs = [encoder_out for _, encoder_out in steps(onnx, ended(conversation))]
     np.testing.assert_allclose(np.concatenate(encoded), np.concatenate(outputs), atol=1e-3)
 
 
@@ -145,7 +145,7 @@ def test_the_last_words_are_never_cut(onnx: OnnxModel, tiny_model: AsrModel, con
     """All frames of the last chunk are decoded, whatever its length."""
     recognizer = Recognizer(onnx, search="greedy", second_pass=False)
     for num_samples in range(30000, 42000, 617):
-        features = fbank(conversation[:num_samples])[None]
+        features = fbank(ended(conversation[:num_samples]))[None]
         with torch.no_grad():
             best = tiny_model(features, torch.tensor([features.shape[1]]), 16, 64)[0][0].argmax(-1).tolist()
         kept = [TOKENS[t] for t, before in zip(best, [-1, *best[:-1]], strict=True) if t != before and t != 0]
@@ -153,13 +153,13 @@ def test_the_last_words_are_never_cut(onnx: OnnxModel, tiny_model: AsrModel, con
 
 
 def test_audio_of_any_length_gives_all_frames(onnx: OnnxModel) -> None:
-    """One encoder frame for every four feature frames, even if the last ones exceed a chunk."""
+    """One encoder frame for every four feature frames, with those of the silence after the end."""
     recognizer = Recognizer(onnx, search="greedy", chunk_ms=80)
     for num_samples in (*range(0, 3 * 1280, 40), 1, 79, 559, 561):
         stream = recognizer.stream()
         stream.accept_waveform(np.zeros(num_samples, np.int16))
         stream.finish()
-        assert stream._core.num_frames == num_frames(num_samples) // 4
+        assert stream._core.num_frames == (num_frames(num_samples + END_SILENCE) // 4 if num_samples else 0)
 
 
 def test_text_comes_early_and_ignores_later_audio(recognizer: Recognizer, conversation: np.ndarray) -> None:

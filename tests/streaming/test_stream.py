@@ -176,7 +176,7 @@ def test_times_of_cut_utterances_never_cross(sample: np.ndarray) -> None:
                 lists += [other.words for other in event.alternatives]
             for words in lists:
                 for before, word in zip((None, *words), words, strict=False):
-                    assert (before.end_s if before else end) <= word.start_s < word.end_s
+                    assert (before.end if before else end) <= word.start < word.end
             if isinstance(event, Final):
                 end = event.end
                 num_finals += 1

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from asr import Recognizer
+from asr._core import END_SILENCE
 from asr.evaluation.wer import count_errors
 from asr.runtime.onnx_model import OnnxModel
 from asr.streaming import Event, Final
@@ -25,6 +26,11 @@ def recognize(
         events += stream.events()
     stream.finish()
     return events + stream.events()
+
+
+def ended(samples: np.ndarray) -> np.ndarray:
+    """The samples of a stream as its network gets them: with the silence that follows the end."""
+    return np.append(samples, np.zeros(END_SILENCE, samples.dtype))
 
 
 def finals(events: list[Event]) -> str:
