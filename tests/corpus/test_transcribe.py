@@ -287,10 +287,11 @@ def test_recording_that_killed_a_ray_worker_is_skipped(corpus: Path, options: Na
         "id": "talks/short",
         "audio_s": 0.0,
         "error": "its worker died, perhaps out of memory",
+        "warnings": [],
     }
     assert files(tmp_path) == []
     (tmp_path / "talks/short.begun").write_text("another run")
-    assert worker(item) == worker(item) == {"id": "talks/short", "audio_s": 5.0, "error": ""}
+    assert worker(item) == worker(item) == {"id": "talks/short", "audio_s": 5.0, "error": "", "warnings": []}
     assert files(tmp_path) == ["talks/short.jsonl"]
 
 

@@ -22,11 +22,12 @@ import pytest
 import sherpa_onnx
 from support.benchmark_module import BENCHMARKS, load_benchmark
 from support.ports import free_port
-from support.recognition import finals, recognize
+from support.recognition import ended, finals, recognize
 from support.synth import speech
 from websockets.sync.client import connect
 
 from asr import Recognizer
+from asr._core import END_SILENCE
 from asr.cli import main
 from asr.export import sherpa
 from asr.export.graph import ExportError
@@ -239,8 +240,9 @@ def test_model_with_phones_writes_its_letters(
     options = ["--target", "sherpa-onnx", "--chunk-ms", "160", "--left-context-ms", "320", "-o", str(tmp_path)]
     assert main(["export", str(phone_model[0].with_suffix(".safetensors")), *options]) == 0
     options = {"chunk_ms": 160, "left_context_ms": 320, "lm": None, "search": "greedy", "second_pass": False}
-    audio = padded(conversation, 160)
-    text = finals(recognize(Recognizer(phone_model[0], max_utterance_s=120, **options), audio))
+    audio = padded(ended(conversation), 160)
+    stream_audio = audio[: len(audio) - END_SILENCE]  # a stream adds this silence itself
+    text = finals(recognize(Recognizer(phone_model[0], max_utterance_s=120, **options), stream_audio))
     assert len(set(text)) > 3, "the test needs something to say"
     assert decode(zipformer(tmp_path, 160), [audio]) == [text]
 
