@@ -202,53 +202,56 @@ async def _finals(server: Server, session: Session, upload: Upload, options: Opt
             elif isinstance(event, Error):
                 upload.warnings.append(event.text)
 
-    async def feed(stack: AsyncExitStack) -> None:
+    async def feed() -> None:
         sessions = [session]
         listening.append(asyncio.ensure_future(listen(session, int(options.channel == "each"))))
         failure: Exception | None = None
-        try:
-            while (block := await upload.next_block()) is not None:
-                samples, sample_rate = block
-                channels = np.atleast_2d(samples.T)
-                while len(sessions) < len(channels):
-                    sessions.append(await stack.enter_async_context(server.open("transcriptions", **options.changes)))
-                    listening.append(asyncio.ensure_future(listen(sessions[-1], len(sessions))))
-                for each, channel in zip(sessions, channels, strict=True):
-                    await each.accept_waveform(np.ascontiguousarray(channel), sample_rate)
-        except Exception as error:
-            failure = error
-        for each in sessions:  # otherwise `events` would not end
-            await each.finish()
-        await asyncio.gather(*listening)
-        if failure:
-            raise failure
+        # Closed by the task that opens them, because `logged_as` belongs to one task.
+        async with AsyncExitStack() as further:
+            try:
+                while (block := await upload.next_block()) is not None:
+                    samples, sample_rate = block
+                    channels = np.atleast_2d(samples.T)
+                    while len(sessions) < len(channels):
+                        opening = server.open("transcriptions", **options.changes)
+                        sessions.append(await further.enter_async_context(opening))
+                        listening.append(asyncio.ensure_future(listen(sessions[-1], len(sessions))))
+                    for each, channel in zip(sessions, channels, strict=True):
+                        await each.accept_waveform(np.ascontiguousarray(channel), sample_rate)
+            except Exception as error:
+                failure = error
+            for each in sessions:  # otherwise `events` would not end
+                await each.finish()
+            await asyncio.gather(*listening)
+            if failure:
+                raise failure
 
-    async with AsyncExitStack() as stack:
-        feeding = asyncio.ensure_future(feed(stack))
-        feeding.add_done_callback(lambda _: heard.put_nowait(None))
-        try:
-            while (found := await heard.get()) is not None:
-                yield found
-            await feeding
-        except Refused as error:
-            reason = f"channel each needs a stream for each channel: {error}"
-            raise ProtocolError(reason, "channel", "overloaded", status=503) from error
-        except MemoryError as error:
-            raise ProtocolError(f"{error}; try again later", status=503) from error
-        except ValueError as error:  # AudioFileError, or a sample rate out of range
-            if isinstance(error.__cause__, OSError):
-                raise ProtocolError(f"{error}; try again later", status=500) from error
-            reason = str(error).rstrip(".")
-            raise ProtocolError(f"{reason}; send {_readable_formats()}", "file") from error
-        except SessionFailed as error:
-            raise ProtocolError(str(error), status=500) from error
-        except Exception as error:
-            logger.exception("transcriptions: the file cannot be read")
-            reason = "the file cannot be read: the reason is in the server's log"
-            raise ProtocolError(reason, "file", status=500) from error
-        finally:
-            for task in (feeding, *listening):
-                task.cancel()
+    feeding = asyncio.ensure_future(feed())
+    feeding.add_done_callback(lambda _: heard.put_nowait(None))
+    try:
+        while (found := await heard.get()) is not None:
+            yield found
+        await feeding
+    except Refused as error:
+        reason = f"channel each needs a stream for each channel: {error}"
+        raise ProtocolError(reason, "channel", "overloaded", status=503) from error
+    except MemoryError as error:
+        raise ProtocolError(f"{error}; try again later", status=503) from error
+    except ValueError as error:  # AudioFileError, or a sample rate out of range
+        if isinstance(error.__cause__, OSError):
+            raise ProtocolError(f"{error}; try again later", status=500) from error
+        reason = str(error).rstrip(".")
+        raise ProtocolError(f"{reason}; send {_readable_formats()}", "file") from error
+    except SessionFailed as error:
+        raise ProtocolError(str(error), status=500) from error
+    except Exception as error:
+        logger.exception("transcriptions: the file cannot be read")
+        reason = "the file cannot be read: the reason is in the server's log"
+        raise ProtocolError(reason, "file", status=500) from error
+    finally:
+        for task in (feeding, *listening):
+            task.cancel()
+        await asyncio.gather(feeding, *listening, return_exceptions=True)
 
 
 def _readable_formats() -> str:
