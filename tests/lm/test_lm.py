@@ -12,8 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.arpa import sealed
 
-from asr._core import NgramLm, checksum
+from asr._core import NgramLm
 from asr.cli import main
 from asr.lm.packed import BUNDLED, HEAD_SIZE, LmError, Ngrams, load_lm, pack, read_arpa, unpack
 
@@ -136,11 +137,6 @@ def test_file_too_short_or_too_long_is_refused(tmp_path: Path) -> None:
         NgramLm(np.frombuffer(sealed(data + b"\0"), np.uint8))
     with pytest.raises(LmError, match=r"none\.lm cannot be read"):
         load_lm(tmp_path / "none.lm")
-
-
-def sealed(data: bytes) -> bytes:
-    """The file with a correct checksum."""
-    return data[: HEAD_SIZE - 8] + checksum(data[HEAD_SIZE:]).to_bytes(8, "little") + data[HEAD_SIZE:]
 
 
 def test_any_changed_bit_is_refused() -> None:
