@@ -137,8 +137,8 @@ def test_kept_connection_has_time_for_one_head() -> None:
 
 
 def test_a_long_head_of_a_websocket_is_answered() -> None:
-    async def talk(client: Client) -> None:
-        assert (await asyncio.wait_for(client.reader.readline(), 10)).startswith(b"HTTP/1.1 400")
+    async def closed(client: Client) -> None:
+        await asyncio.wait_for(client.reader.read(), 10)
 
-    with_server(talk, HANDSHAKE[:-2] + b"X-Long: " + 8100 * b"x" + b"\r\n\r\n")
-    with_server(talk, HANDSHAKE[:-2] + b"".join(b"X-%d: x\r\n" % i for i in range(130)) + b"\r\n")
+    with_server(closed, HANDSHAKE[:-2] + b"X-Long: " + 8100 * b"x" + b"\r\n\r\n", status=400)
+    with_server(closed, HANDSHAKE[:-2] + b"".join(b"X-%d: x\r\n" % i for i in range(130)) + b"\r\n", status=400)

@@ -79,8 +79,12 @@ def with_server(
     app: Any = echo,
     limits: Limits | None = None,
     connections: OpenConnections | None = None,
+    status: int = 101,
 ) -> None:
-    """Serves `app` as `asr-stream serve` does its application, to a client that has sent `head`."""
+    """Serves `app` as `asr-stream serve` does its application, to a client that has sent `head`.
+
+    status: of the response if `head` is a handshake of a WebSocket.
+    """
 
     async def run() -> None:
         config = server_config(
@@ -96,7 +100,8 @@ def with_server(
         reader, writer = await asyncio.open_connection(*listening.getsockname())
         writer.write(head)
         if b"Upgrade: websocket" in head:
-            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101")
+            response = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
+            assert response.startswith(b"HTTP/1.1 %d " % status), response
         await talk(Client(reader, writer))
         writer.transport.abort()
         server.should_exit = True
