@@ -217,7 +217,7 @@ def test_a_session_refuses_what_a_stream_refuses(recognizer: Recognizer) -> None
     async def run() -> None:
         async with running(recognizer) as server, server.open("test") as session:
             with pytest.raises(ValueError, match="expected float32"):
-                await session.accept_waveform(np.zeros(10))
+                await session.accept_waveform(np.zeros(10, np.complex64))
             with pytest.raises(ValueError, match="sample_rate"):
                 await session.accept_waveform(np.zeros(10, np.int16), 5)
             await session.finish()

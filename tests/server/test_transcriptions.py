@@ -189,7 +189,7 @@ def test_keywords_are_expected(client: openai.OpenAI, sample: np.ndarray) -> Non
 
 
 def test_problems_of_the_audio_are_warnings(client: openai.OpenAI, sample: np.ndarray) -> None:
-    file = ("a.wav", audio_file(32768 * sample, format="WAV", subtype="FLOAT"))
+    file = ("a.wav", audio_file(sample.astype(np.float32), format="WAV", subtype="FLOAT"))
     *_, done = client.audio.transcriptions.create(file=file, model="any", stream=True)
     answers = [client.audio.transcriptions.create(file=file, model="any").to_dict(), done.to_dict()]
     for answer in answers:
