@@ -44,9 +44,9 @@ std::optional<PunctuationUnits> EndpointDetector::question(const std::vector<Wor
 
 void EndpointDetector::answer(const PunctuationUnits& question, const std::vector<float>& mark_probs) {
   if (mark_probs.size() != question.pauses.size() * kNumMarks) {
-    throw std::invalid_argument("the network gave " + std::to_string(mark_probs.size()) + " probabilities of marks for " +
-                                std::to_string(question.pauses.size()) + " units; expected " +
-                                std::to_string(question.pauses.size() * kNumMarks));
+    throw std::invalid_argument("the network gave " + std::to_string(mark_probs.size()) +
+                                " probabilities of marks for " + std::to_string(question.pauses.size()) +
+                                " units; expected " + std::to_string(question.pauses.size() * kNumMarks));
   }
   const float* marks = &mark_probs[(question.first_word + question.num_words - 1) * kNumMarks];
   const double over = static_cast<double>(marks[static_cast<std::size_t>(Mark::kPeriod)]) +

@@ -55,8 +55,8 @@ class Hotwords {
   // An alias of a single-word hotword is another pronunciation of it. An alias of several words is a hotword of its
   // own, written as the original. So is every alias if the search is over letters or the hotword has several words.
   //
-  // Lines that cannot be read, spelled or pronounced are skipped; see `warnings`. Throws std::invalid_argument for a list
-  // without lines.
+  // Lines that cannot be read, spelled or pronounced are skipped; see `warnings`. Throws std::invalid_argument for a
+  // list without lines.
   Hotwords(std::string_view list, const std::vector<std::string>& tokens, float boost = kHotwordBoost,
            const NgramLm* lm = nullptr);
 

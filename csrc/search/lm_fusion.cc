@@ -71,8 +71,8 @@ LmFusion::LmFusion(std::shared_ptr<const NgramLm> lm, const std::vector<std::str
                                   ", but the search is over " + (over_phones_ ? "phones" : "letters"));
     }
     if (lm_) {
-      hotword_log_prob_ =
-          lm_->unigram_log_prob(lm_->unknown()) - std::log(static_cast<float>(std::max<std::size_t>(hotwords_->num_hotwords(), 1)));
+      const auto num_hotwords = static_cast<float>(std::max<std::size_t>(hotwords_->num_hotwords(), 1));
+      hotword_log_prob_ = lm_->unigram_log_prob(lm_->unknown()) - std::log(num_hotwords);
     }
   }
   bound_gains();

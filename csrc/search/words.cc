@@ -161,7 +161,8 @@ std::vector<Word> words(const Hypothesis& hypothesis, const std::vector<std::str
 }
 
 std::vector<Word> words(const Hypothesis& hypothesis, const LmFusion& fusion, const Hypothesis& letters,
-                        const std::vector<std::string>& tokens, const Calibration& calibration, const FrameOrigin& origin) {
+                        const std::vector<std::string>& tokens, const Calibration& calibration,
+                        const FrameOrigin& origin) {
   std::vector<WordFrames> found = group_words(hypothesis, fusion.tokens());
   if (found.size() != hypothesis.words.size()) {
     throw std::invalid_argument("the hypothesis has " + std::to_string(hypothesis.words.size()) + " words for " +

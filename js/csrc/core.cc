@@ -30,8 +30,8 @@ namespace {
 using emscripten::typed_memory_view;
 using emscripten::val;
 
-// Returns the result of `function`. Converts a C++ exception, which JavaScript would see as a number, to an Error, or to
-// a RangeError for an invalid argument.
+// Returns the result of `function`. Converts a C++ exception, which JavaScript would see as a number, to an Error, or
+// to a RangeError for an invalid argument.
 template <typename Function>
 auto guarded(Function function) {
   std::string message;

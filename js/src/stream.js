@@ -66,7 +66,9 @@ export class Stream {
 
   change(recognizer) {
     if (!recognizer?.streamOptions) throw new TypeError("change takes a Recognizer, from load() or withOptions()");
-    if (recognizer.streamOptions.isDeleted()) throw new TypeError("change takes an open Recognizer; this one is closed");
+    if (recognizer.streamOptions.isDeleted()) {
+      throw new TypeError("change takes an open Recognizer; this one is closed");
+    }
     return this.#inTurn(async () => {
       this.#core.change(recognizer.streamOptions);
       this.#recognizers.push(recognizer);
@@ -90,7 +92,8 @@ export class Stream {
     this.#last = this.#last.then(() => this.#core.delete());
   }
 
-  // Runs `task` after all earlier ones have ended; resolves to its events. A call that the core rejects changes nothing.
+  // Runs `task` after all earlier ones have ended; resolves to its events. A call that the core rejects changes
+  // nothing.
   #inTurn(task) {
     if (this.#failure) return Promise.reject(this.#again());
     if (this.#closed) throw new Error("this stream is finished; take a new one from Recognizer.stream()");

@@ -55,7 +55,8 @@ std::vector<float> answer(const PieceTree& tree, const std::map<std::int64_t, fl
   };
   for (std::size_t node = 1; node < log_probs.size(); ++node) {
     if (tree.depths[node] == 1) look_up(pieces, tree.pieces[node], log_probs[node]);
-    if (tree.depths[node] == 2) look_up(ends, tree.pieces[static_cast<std::size_t>(tree.parents[node])], log_probs[node]);
+    if (tree.depths[node] != 2) continue;
+    look_up(ends, tree.pieces[static_cast<std::size_t>(tree.parents[node])], log_probs[node]);
   }
   return log_probs;
 }

@@ -432,7 +432,8 @@ TEST(Segment, TheLastWordEndsWithTheAudio) {
     const std::int64_t num_frames = (step.num_frames - kFeatureOverlap) / kSubsampling;
     std::vector<float> log_probs(static_cast<std::size_t>(num_frames * 6), -9.0f);
     for (std::size_t row = 0; row < log_probs.size(); row += 6, ++done) {
-      log_probs[row + (done < 11 ? 4 + done % 2 : 0)] = -0.01f;  // a word each, the last one in the silence after the end
+      // A word each, the last one in the silence after the end.
+      log_probs[row + (done < 11 ? 4 + done % 2 : 0)] = -0.01f;
     }
     segment.stepped({log_probs.data(), num_frames, 6}, {encoder_out.data(), num_frames, kDim});
   }

@@ -48,8 +48,8 @@ inline void seal(std::vector<std::uint8_t>& file) {
 
 inline const std::string kPronounced("\1\0\0\0P\0\0\0\1\1\0\0\0\0\0\0\0", 17);  // A as P, and no G2P model
 
-// Bigrams: <s> A (-0.5), A AB (-1), A B (-1.5); trigram: <s> A AB (-0.25). Words of n-grams are ranks: A is the likeliest
-// word, or rarer than all others but <s>.
+// Bigrams: <s> A (-0.5), A AB (-1), A B (-1.5); trigram: <s> A AB (-0.25). Words of n-grams are ranks: A is the
+// likeliest word, or rarer than all others but <s>.
 inline std::vector<std::uint8_t> small_file(const std::string& pronunciations = std::string(4, '\0'),
                                             bool a_is_rare = false) {
   const std::string text = "</s>\n<s>\n<unk>\nA\nAB\nB";

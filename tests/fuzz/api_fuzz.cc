@@ -117,8 +117,8 @@ class Bytes {
 // A list of hotwords, phrases, masked words, replacements or commands; the recording has some of the words.
 std::string list(Bytes& bytes) {
   static constexpr const char* kPieces[] = {"old man", "children", "the", "road", "walked", "new line", "scratch that",
-                                            "comma", " ", "\n", "\n", " -> ", "=", ":3", "\t9", "[unk]", "CAF\xC3\x89", "'",
-                                            ".", "7", "\xFF", "ran", "ZYX", "a"};
+                                            "comma", " ", "\n", "\n", " -> ", "=", ":3", "\t9", "[unk]",
+                                            "CAF\xC3\x89", "'", ".", "7", "\xFF", "ran", "ZYX", "a"};
   std::string text;
   for (int count = bytes.byte() % 12; count > 0; --count) text += kPieces[bytes.byte() % std::size(kPieces)];
   return text;
@@ -186,8 +186,8 @@ class Session {
     const std::uint8_t kind = bytes.byte();
     rate_ = kind % 4 == 0 ? 8000 + bytes.take<std::uint16_t>() : ASR_SAMPLE_RATE;
     char error[64];
-    const asr_status status = asr_stream_new(the_model(kind & 0x80), rate_, &settings.options, &settings.assets, &stream_,
-                                             error, sizeof error);
+    const asr_status status = asr_stream_new(the_model(kind & 0x80), rate_, &settings.options, &settings.assets,
+                                             &stream_, error, sizeof error);
     require((status == ASR_OK) == (stream_ != nullptr), "a stream comes with ASR_OK, and only then");
     require(status == ASR_OK || std::strlen(error) > 0, "a failure has a text");
     note(settings);
@@ -254,7 +254,8 @@ class Session {
     require(*asr_status_text(status) != '\0', "a status has a text");
     if (!stream_) return require(status == ASR_INVALID_ARGUMENT, "NULL is refused");
     require((*asr_stream_error(stream_) != '\0') == (status != ASR_OK), "a failure has a text");
-    require(status == ASR_OK || status == ASR_INVALID_ARGUMENT || status == ASR_FINISHED || status == ASR_NOT_INITIALIZED,
+    require(status == ASR_OK || status == ASR_INVALID_ARGUMENT || status == ASR_FINISHED ||
+                status == ASR_NOT_INITIALIZED,
             "a call does not fail");
     require(asr_stream_sample_offset(stream_) >= 0, "a position is not negative");
     for (std::size_t i = 0; const char* warning = asr_stream_warning(stream_, i); ++i) require(*warning, "a warning");

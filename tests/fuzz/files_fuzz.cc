@@ -1,5 +1,5 @@
-// Reads files without ONNX Runtime: the first byte selects the format in which the rest is read. Checksums are corrected
-// first, because they would detect any change.
+// Reads files without ONNX Runtime: the first byte selects the format in which the rest is read. Checksums are
+// corrected first, because they would detect any change.
 #include <algorithm>
 #include <cstdint>
 #include <map>
