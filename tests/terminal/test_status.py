@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -192,9 +193,9 @@ def test_costs_come_after_the_status_line_is_gone(monkeypatch: pytest.MonkeyPatc
 def test_sample_is_real_time_only_in_a_terminal(
     is_terminal: bool, realtime: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found: dict[str, object] = {}
+    found: dict[str, Any] = {}
 
-    def transcriber(*_: object, **options: object) -> None:
+    def transcriber(*_: object, **options: Any) -> None:
         found.update(options)
         raise SystemExit
 
@@ -203,7 +204,7 @@ def test_sample_is_real_time_only_in_a_terminal(
     monkeypatch.setattr(cli, "recognizer_or_error", lambda *_: object())
     with pytest.raises(SystemExit):
         cli.main(["--sample"])
-    assert (found["realtime"], found["wants_partials"]) == (realtime, realtime)
+    assert (found["reading"].realtime, found["wants_partials"]) == (realtime, realtime)
 
 
 # ---- from a microphone to the terminal ----
