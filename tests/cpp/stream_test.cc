@@ -231,7 +231,9 @@ TEST(Stream, FloatsInTheRangeOfInt16AreReportedOnce) {
       }
       EXPECT_EQ(errors[0], errors[1]);
       ASSERT_EQ(errors[0].size(), is_loud ? 1u : 0u);
-      if (is_loud) EXPECT_NE(errors[0][0].find("by 32768"), std::string::npos);
+      if (is_loud) {
+        EXPECT_NE(errors[0][0].find("by 32768"), std::string::npos);
+      }
     }
   }
   Stream stream(network_options());
