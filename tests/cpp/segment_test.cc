@@ -440,7 +440,7 @@ TEST(Segment, TheLastWordEndsWithTheAudio) {
   const Event last = segment.take_events().back();
   ASSERT_EQ(last.words.size(), 11u);
   EXPECT_EQ(last.end_s, seconds(100 + 10 * 640 - 80));
-  EXPECT_EQ(last.words[0].start_s, seconds(100));
+  EXPECT_DOUBLE_EQ(last.words[0].start_s, seconds(100));
   for (std::size_t i = 1; i < 11; ++i) {
     EXPECT_GE(last.words[i].start_s, last.words[i - 1].end_s);
     EXPECT_GT(last.words[i].end_s, last.words[i].start_s);
