@@ -93,10 +93,9 @@ void Segment::report_final(std::vector<Hypothesis>& sentences, std::size_t num_s
   const auto count = static_cast<std::size_t>(1 + options_->options.max_alternatives);
   if (count > 1 && !last_searcher().has_lattice()) keep_distinct(sentences);
   if (num_stable_ && options_->neural_lm && last_searcher().has_lattice()) {
-    const auto is_stable = [&](std::size_t i, std::int32_t word) {
-      return word != LmFusion::kNoWord && options_->fusion->text(word) == partial_[i].text;
-    };
-    prefer_words(sentences, std::min(num_scored, sentences.size()), num_stable_, is_stable, kStablePenalty);
+    std::vector<std::int32_t> stable;
+    for (std::size_t i = 0; i < num_stable_; ++i) stable.push_back(options_->fusion->find(partial_[i].text));
+    prefer_words(sentences, std::min(num_scored, sentences.size()), stable, kStablePenalty);
   }
   if (sentences.size() > 1 || last_searcher().has_lattice()) {
     set_posteriors(sentences, std::min(num_scored, sentences.size()), count);

@@ -311,4 +311,12 @@ std::string_view LmFusion::text(std::int32_t word) const {
   return is_new ? std::string_view(hotwords_->new_words()[index]) : std::string_view();
 }
 
+std::int32_t LmFusion::find(std::string_view text) const {
+  const std::int32_t word = lm_->find(text);
+  if (word != lm_->unknown() || !hotwords_) return word;
+  const std::vector<std::string>& added = hotwords_->new_words();
+  const auto found = std::find(added.begin(), added.end(), text);
+  return found == added.end() ? word : static_cast<std::int32_t>(lm_->num_words()) + static_cast<std::int32_t>(found - added.begin());
+}
+
 }  // namespace asr_stream

@@ -121,6 +121,8 @@ class LmFusion {
   }
   // The spelling of a word in a search over phones; empty if unknown.
   std::string_view text(std::int32_t word) const;
+  // The word with this spelling, of the language model or a hotword; <unk> if there is none. Needs a language model.
+  std::int32_t find(std::string_view text) const;
   // The maximum gain of a token. It consists of the priors of its letters, the boost of a hotword's letters and,
   // approximately, the gain of a word that is more likely in its context than alone.
   float highest_gain(std::int32_t token) const { return highest_gains_[static_cast<std::size_t>(token)]; }

@@ -217,19 +217,19 @@ void set_posteriors(std::vector<Hypothesis>& sentences, std::size_t num_scored, 
   }
 }
 
-void prefer_words(std::vector<Hypothesis>& sentences, std::size_t num_scored, std::size_t num_words,
-                  const std::function<bool(std::size_t, std::int32_t)>& is_word, double penalty) {
+void prefer_words(std::vector<Hypothesis>& sentences, std::size_t num_scored, const std::vector<std::int32_t>& words,
+                  double penalty) {
   const auto scored_end = sentences.begin() + static_cast<std::ptrdiff_t>(num_scored);
   for (auto sentence = sentences.begin(); sentence != scored_end; ++sentence) {
-    std::vector<std::size_t> common(num_words + 1);  // of the first i words and those of the sentence so far
+    std::vector<std::size_t> common(words.size() + 1);  // of the first i words and those of the sentence so far
     for (const std::int32_t word : sentence->words) {
       std::size_t diagonal = 0;
-      for (std::size_t i = 0; i < num_words; ++i) {
-        const std::size_t extended = is_word(i, word) ? diagonal + 1 : 0;
+      for (std::size_t i = 0; i < words.size(); ++i) {
+        const std::size_t extended = words[i] == word ? diagonal + 1 : 0;
         diagonal = std::exchange(common[i + 1], std::max({common[i + 1], common[i], extended}));
       }
     }
-    sentence->lm_score -= penalty * static_cast<double>(num_words - common.back());
+    sentence->lm_score -= penalty * static_cast<double>(words.size() - common.back());
   }
   const auto is_better = [](const Hypothesis& a, const Hypothesis& b) { return a.score() > b.score(); };
   for (auto next = sentences.begin(); next != scored_end; ++next) {  // nearly sorted already

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -67,11 +66,10 @@ std::string join(const std::vector<Word>& words);
 // change the posteriors of the others; theirs add up to less than that of the best.
 void set_posteriors(std::vector<Hypothesis>& sentences, std::size_t num_scored, std::size_t count);
 
-// Subtracts `penalty` nats from a sentence for each of `num_words` words that it lacks, and puts the best sentence
-// first. Applies to the first `num_scored` sentences of a lattice. is_word(i, id): whether this id is the i-th of the
-// words; the words that a sentence has are the longest common subsequence.
-void prefer_words(std::vector<Hypothesis>& sentences, std::size_t num_scored, std::size_t num_words,
-                  const std::function<bool(std::size_t, std::int32_t)>& is_word, double penalty);
+// Subtracts `penalty` nats from a sentence for each of `words` that it lacks, and puts the best sentence first. Applies
+// to the first `num_scored` sentences of a lattice. The words that a sentence has are the longest common subsequence.
+void prefer_words(std::vector<Hypothesis>& sentences, std::size_t num_scored, const std::vector<std::int32_t>& words,
+                  double penalty);
 
 // Index of the best hypothesis by ctc_weight * first pass + (1 - ctc_weight) * decoder score: the second pass of Zhang
 // et al. 2020, "Unified streaming and non-streaming two-pass end-to-end model". Both are log-probabilities of the whole

@@ -39,11 +39,10 @@ TEST(Posteriors, WordPosteriorIsTheSumOverSentences) {
 
 TEST(PreferWords, ASentenceLosesForEachWordThatItLacks) {
   const std::vector<std::int32_t> stable{7, 8, 8};
-  const auto is_word = [&](std::size_t i, std::int32_t word) { return stable[i] == word; };
   std::vector<Hypothesis> sentences{sentence({7, 9, 8}, -10.0),     sentence({5, 7, 8, 8, 9}, -10.3),
                                     sentence({8, 7}, -10.4),        sentence({}, -11.0),
                                     sentence({7, 8, 8, 6}, -11.0)};
-  prefer_words(sentences, 4, 3, is_word, 0.4);
+  prefer_words(sentences, 4, stable, 0.4);
   const std::vector<std::pair<std::size_t, double>> expected{
       {5, -10.3}, {3, -10.4}, {2, -11.2}, {0, -12.2}, {4, -11.0}};
   for (std::size_t i = 0; i < 5; ++i) {  // the last one is not scored, so it stays where it is
