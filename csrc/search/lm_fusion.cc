@@ -316,7 +316,8 @@ std::int32_t LmFusion::find(std::string_view text) const {
   if (word != lm_->unknown() || !hotwords_) return word;
   const std::vector<std::string>& added = hotwords_->new_words();
   const auto found = std::find(added.begin(), added.end(), text);
-  return found == added.end() ? word : static_cast<std::int32_t>(lm_->num_words()) + static_cast<std::int32_t>(found - added.begin());
+  if (found == added.end()) return word;
+  return static_cast<std::int32_t>(lm_->num_words()) + static_cast<std::int32_t>(found - added.begin());
 }
 
 }  // namespace asr_stream
