@@ -99,8 +99,8 @@ def test_realtime_reads_each_format(
             assert updated["audio"]["input"]["format"] == told
         else:
             assert (updated["input_audio_format"], updated["input_audio_sampling_rate"]) == told
-        for begin in range(0, len(data), 4001 if encoding != "pcm" else 4000):
-            piece = data[begin : begin + (4001 if encoding != "pcm" else 4000)]
+        for begin in range(0, len(data), 4001):  # half samples, too
+            piece = data[begin : begin + 4001]
             await connection.input_audio_buffer.append(audio=base64.b64encode(piece).decode())
         await connection.input_audio_buffer.commit()
         while not (event := json.loads(await connection.recv_bytes()))["type"].endswith("transcription.completed"):
@@ -168,6 +168,44 @@ def test_an_event_may_have_15_mib(server: RunningServer, sample: np.ndarray) -> 
         await connection.input_audio_buffer.commit()
         (*_, last) = await until_completed(connection, 1)
         return last.transcript
+
+    assert "old man" in talk(server, dialogue).lower()
+
+
+@pytest.mark.parametrize("num_bytes", [0, 1, 2, 3000, 100001])
+def test_base64_of_every_encoder_is_read(num_bytes: int) -> None:
+    data = np.random.default_rng(0).bytes(num_bytes)
+    plain = base64.b64encode(data).decode()
+    forms = [
+        plain,
+        plain.rstrip("="),
+        base64.urlsafe_b64encode(data).decode(),
+        base64.encodebytes(data).decode(),
+        "\r\n".join(plain[begin : begin + 76] for begin in range(0, len(plain), 76)),
+    ]
+
+    async def decoded() -> list[bytes]:
+        return [b"".join(await realtime._decoded_audio(form)) for form in forms]
+
+    assert asyncio.run(decoded()) == len(forms) * [data]
+
+
+@pytest.mark.parametrize("how", ["clear", "format"])
+def test_half_a_sample_is_forgotten(server: RunningServer, sample: np.ndarray, how: str) -> None:
+    """When the audio before it is no longer part of what follows."""
+
+    async def dialogue(connection: Any) -> str:
+        await set_up(connection, None)
+        await connection.input_audio_buffer.append(audio=base64.b64encode(bytes(24001)).decode())
+        if how == "clear":
+            await connection.input_audio_buffer.clear()
+        else:
+            format = {"type": "audio/pcm", "rate": 16000}
+            await connection.session.update(session={"type": "transcription", "audio": {"input": {"format": format}}})
+        rate = 24000 if how == "clear" else 16000
+        await connection.input_audio_buffer.append(audio=encoded(soxr.resample(sample[:40000], 16000, rate)))
+        await connection.input_audio_buffer.commit()
+        return (await until_completed(connection, 1))[-1].transcript
 
     assert "old man" in talk(server, dialogue).lower()
 

@@ -150,6 +150,19 @@ def test_who_sends_ahead_has_as_many_replies(server: RunningServer, sample: np.n
     assert text(replies) == expected
 
 
+def test_channels_of_interleaved_samples(server: RunningServer, sample: np.ndarray, expected: str) -> None:
+    spoken = (sample * 32767).astype(np.int16) if sample.dtype != np.int16 else sample
+    halves = np.stack([0 * spoken, spoken], axis=1)
+
+    def said(data: np.ndarray, **config: Any) -> str:
+        order = json.dumps({"config": {"sample_rate": 16000, "channels": data.shape[1]} | config})
+        return text(converse(server.ws_url, order, *pieces(data, 8003), EOF))
+
+    assert said(halves, channel=2) == said(halves, channel="2") == expected
+    assert said(halves, channel=1) == ""
+    assert said(np.repeat(spoken[:, None], 3, axis=1)) == expected  # their average
+
+
 def test_words_and_alternatives_as_asked_for(server: RunningServer, sample: np.ndarray, expected: str) -> None:
     def last(config: dict[str, Any]) -> dict[str, Any]:
         order = json.dumps({"config": {"sample_rate": 16000} | config})
@@ -248,6 +261,10 @@ def test_server_list_holds_until_a_client_sends_one(tmp_path: Path, option: str,
         ('{"config": {"sample_rate": -1}}', "sample_rate is -1"),
         ('{"config": {"text": "pretty"}}', "text is 'pretty'; choose one of default, formatted, plain"),
         ('{"config": {"words": "no"}}', "words is 'no'"),
+        ('{"config": {"channels": 0}}', "channels is 0; it must be a whole number in [1, 64]"),
+        ('{"config": {"channel": 2}}', "channel is 2; it must be a whole number in [1, 1]"),
+        ('{"config": {"channels": 2, "channel": "left"}}', "channel is 'left'; it must be a whole number in [1, 2]"),
+        ('{"config": {"channels": 2, "channel": "each"}}', "channel is 'each'; it must be 'mix' or a number: open"),
         ('{"config": {"words": {"a": 1}}}', "words is an object"),
         ('{"config": {"max_alternatives": 1e18}}', "max_alternatives is 1e+18"),
         ('{"config": {"phrase_list": "/etc/passwd"}}', "phrase_list is '/etc/passwd'; it must be a list of strings"),

@@ -80,5 +80,31 @@ class AudioFormat:
         return TABLES[self.encoding][np.frombuffer(data, np.uint8)]
 
 
+def plain_base64(text: str) -> str:
+    """Base64 in its plain form: encoders may break lines, omit the padding, or use the alphabet for addresses."""
+    for written, meant in (("\n", ""), ("\r", ""), (" ", ""), ("-", "+"), ("_", "/")):
+        text = text.replace(written, meant)
+    text = text.rstrip("=")
+    return text + "=" * (-len(text) % 4)
+
+
+class WholeFrames:
+    """Makes whole frames of pieces of audio that may end in the middle of one; the next piece continues it."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def take(self, data: bytes, frame_bytes: int) -> bytes:
+        """The frames that `data` completes."""
+        data = self._rest + data
+        whole = len(data) // frame_bytes * frame_bytes
+        self._rest = data[whole:]
+        return data[:whole]
+
+    def clear(self) -> None:
+        """Forgets an incomplete frame."""
+        self._rest = b""
+
+
 USUAL_FORMAT = AudioFormat()
 """OpenAI's default."""

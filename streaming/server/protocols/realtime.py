@@ -25,14 +25,13 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from asr.runtime.search import WITH_DECODER
 from asr.streaming.events import Event
 from asr.streaming.recognizer import Recognizer
-from asr.streaming.server.protocols.audio_format import AudioFormat
+from asr.streaming.server.protocols.audio_format import WholeFrames, plain_base64
 from asr.streaming.server.protocols.common import (
     MAX_JSON,
     ProtocolError,
@@ -99,6 +98,7 @@ class Connection:
         self._config = SessionConfig(silence_ms, None if model in COMMIT_MODELS else silence_ms, language, model)
         self._items = Items(old_form, _is_live(self._recognizer), self._config.silence_ms is not None)
         self._uncommitted_s = 0.0
+        self._frames = WholeFrames()
         self._unreadable = ""
         """Why appended audio cannot be read: an update with another format was refused."""
 
@@ -173,6 +173,7 @@ class Connection:
                     )
                 await self._end_item("commit")
             case "input_audio_buffer.clear":
+                self._frames.clear()
                 await self._end_item("clear")
             case "session.update" | "transcription_session.update" as type:
                 await self._update(event.get("session"), old_form=type != "session.update")
@@ -185,7 +186,8 @@ class Connection:
             sentence = f"this audio is not used, because its format was refused: {self._unreadable}"
             raise ProtocolError(sentence, "audio", "invalid_audio")
         format = self._config.format
-        for samples in await _decoded_audio(audio, format):
+        for data in await _decoded_audio(audio):
+            samples = format.samples(self._frames.take(data, format.sample_bytes))
             await self._session.accept_waveform(samples, format.rate)
             self._uncommitted_s += len(samples) / format.rate
 
@@ -218,6 +220,8 @@ class Connection:
         await self._mark("manual" if config.silence_ms is None else "vad")
         self._items.live = _is_live(self._session.recognizer)
         self._items.details = config.details
+        if config.format != self._config.format:
+            self._frames.clear()
         self._config = config
         await self._send_session("updated", warnings)
 
@@ -265,6 +269,9 @@ class Connection:
 
 async def _parse(message: str | bytes) -> dict[str, Any]:
     """The event in a message. The audio of a long one, which may have megabytes, is not parsed as JSON."""
+    if isinstance(message, bytes) and not message.lstrip().startswith(b"{"):
+        sentence = "a binary message must be an event in JSON; send audio in input_audio_buffer.append, in Base64"
+        raise ProtocolError(sentence, code="invalid_json")
     if len(message) <= MAX_JSON:
         return parse_object(message)
     text, audio = decoded(message), ""
@@ -279,24 +286,23 @@ async def _parse(message: str | bytes) -> dict[str, Any]:
     return event | {"audio": audio}
 
 
-async def _decoded_audio(audio: object, format: AudioFormat) -> list[np.ndarray]:
-    """The samples of `audio`, in Base64."""
-    what = "samples of 16 bits, little-endian," if format.encoding == "pcm" else "bytes of G.711"
-    wrong = ProtocolError(f"audio must be {what} in Base64", "audio", "invalid_audio")
+async def _decoded_audio(audio: object) -> list[bytes]:
+    """The bytes of `audio`, in Base64."""
+    wrong = ProtocolError(f"audio is {shown(audio)}; it must be samples in Base64", "audio", "invalid_audio")
     if not isinstance(audio, str):
         raise wrong
+    text = plain_base64(audio) if len(audio) <= PIECE else await asyncio.to_thread(plain_base64, audio)
     pieces = []
-    for begin in range(0, len(audio), PIECE):
-        piece = audio[begin : begin + PIECE]
-        is_last = begin + PIECE >= len(audio)
+    for begin in range(0, len(text), PIECE):
+        piece = text[begin : begin + PIECE]
+        is_last = begin + PIECE >= len(text)
         try:
-            data = base64.b64decode(piece, validate=True)
+            pieces.append(base64.b64decode(piece, validate=True))
         except ValueError:
             raise wrong from None
-        if len(data) % format.sample_bytes or (piece.endswith("=") and not is_last):
-            raise wrong
-        pieces.append(format.samples(data))
         if not is_last:
+            if piece.endswith("="):
+                raise wrong
             await asyncio.sleep(0)
     return pieces
 

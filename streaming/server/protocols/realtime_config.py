@@ -188,6 +188,8 @@ def requested_format(session: object, old_form: bool) -> AudioFormat | None:
         path = "session.audio.input.format"
         kind, rate = member(member(member(session, "audio"), "input"), "format"), None
         if isinstance(kind, dict):
+            if kind.get("channels", 1) != 1:
+                raise _wrong(f"{path}.channels", kind["channels"], "1: open a session for each channel")
             kind, rate = kind.get("type"), kind.get("rate")
     if kind is None and rate is None:
         return None

@@ -2,7 +2,7 @@
 
     client                                      server
     {"config": {"sample_rate": 16000, ...}}     nothing
-    binary: int16, little-endian, mono          {"partial": "and so"} or {"result": [...], "text": "and so on"}
+    binary: int16, little-endian                {"partial": "and so"} or {"result": [...], "text": "and so on"}
     {"reset": 1}                                {"result": [...], "text": ...}: ends the utterance
     {"eof": 1}                                  {"result": [...], "text": ...}, and the connection is closed
     {"reset": 0} or {"eof": 0}                  {"partial": ...}, as for a message without audio
@@ -10,7 +10,8 @@
 Each reply covers the audio up to its message; text changes once per chunk. Keys of the config, with vosk-server's
 defaults: `sample_rate` 8000, `words` 1 (0: results have only `text`), `max_alternatives` 0 (more: results are
 `alternatives`, most likely first, without punctuation after the first), `phrase_list` [] (a grammar: phrases of the
-list, and "[unk]" for anything else). Extensions are `num_stable` 0 (1: partials have `num_stable`, the number of
+list, and "[unk]" for anything else). Extensions are `channels` 1 (more: interleaved samples), `channel` "mix" (or a
+number from 1), `num_stable` 0 (1: partials have `num_stable`, the number of
 leading words that are unlikely to change) and `text` "plain" ("formatted": with digits, case and punctuation;
 "default": as set by the server's --text). Other keys are ignored. Plain text is in lower case except for "I".
 
@@ -29,10 +30,12 @@ import numpy as np
 from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from asr.channels import Channel
 from asr.options import OPTIONS
 from asr.runtime.search import Word
 from asr.streaming.events import Final, Partial, joined, timed_word
-from asr.streaming.resampler import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE
+from asr.streaming.resampler import MAX_CHANNELS, MAX_SAMPLE_RATE, MIN_SAMPLE_RATE, mono
+from asr.streaming.server.protocols.audio_format import WholeFrames
 from asr.streaming.server.protocols.common import ProtocolError, check_text, parse_object, shown, whole_number
 from asr.streaming.server.protocols.websocket import INTERNAL_ERROR, POLICY_VIOLATION, Client, refuse
 from asr.streaming.server.server import Refused, Server, why_ended
@@ -94,11 +97,13 @@ class Dialogue:
         self._default_text = default_text
         self._free = session.recognizer
         self._sample_rate = DEFAULT_SAMPLE_RATE
+        self._num_channels = 1
+        self._channel: Channel = "mix"
         self._words = True
         self._max_alternatives = 0
         self._with_stable = False
         self._partial: Partial | None = None
-        self._half_sample = b""
+        self._frames = WholeFrames()
         self.ended = False
         """Whether the client has its last result."""
 
@@ -127,12 +132,10 @@ class Dialogue:
         return self._result(await self._settle())
 
     async def _accept(self, data: bytes) -> None:
-        # A message may end in the middle of a sample; the next one continues it.
-        data = self._half_sample + data
-        even = len(data) // 2 * 2
-        self._half_sample = data[even:]
-        if even:
-            await self._session.accept_waveform(np.frombuffer(data[:even], "<i2"), self._sample_rate)
+        if data := self._frames.take(data, 2 * self._num_channels):
+            samples = np.frombuffer(data, "<i2").reshape(-1, self._num_channels)
+            one = mono(samples) if self._channel == "mix" else np.ascontiguousarray(samples[:, int(self._channel) - 1])
+            await self._session.accept_waveform(one, self._sample_rate)
 
     async def _settle(self) -> list[Final]:
         finals = []
@@ -149,6 +152,8 @@ class Dialogue:
         if "sample_rate" in config:
             rate = config["sample_rate"]
             self._sample_rate = whole_number("sample_rate", rate, MIN_SAMPLE_RATE, MAX_SAMPLE_RATE)
+        if "channels" in config or "channel" in config:
+            self._choose_channel(config)
         if "words" in config:
             if config["words"] not in (0, 1):
                 raise ProtocolError(f"words is {shown(config['words'])}; it must be 0 or 1")
@@ -165,6 +170,16 @@ class Dialogue:
             await self._session.change(text=self._default_text if text == "default" else text)
         if "phrase_list" in config:
             await self._restrict(config["phrase_list"])
+
+    def _choose_channel(self, config: dict[str, Any]) -> None:
+        count = whole_number("channels", config.get("channels", self._num_channels), 1, MAX_CHANNELS)
+        given = config.get("channel", self._channel)
+        if given == "each":
+            raise ProtocolError("channel is 'each'; it must be 'mix' or a number: open a connection for each channel")
+        if given != "mix":
+            given = whole_number("channel", given, 1, count)
+        self._num_channels, self._channel = count, given
+        self._frames.clear()
 
     async def _restrict(self, phrases: Any) -> None:
         if not isinstance(phrases, list) or not all(isinstance(phrase, str) for phrase in phrases):
