@@ -17,8 +17,9 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket
 
 from asr.streaming.server import page
 from asr.streaming.server.protocols import realtime, transcriptions, vosk
@@ -26,7 +27,11 @@ from asr.streaming.server.protocols.common import ProtocolError, shown
 from asr.streaming.server.security.access import Access, AccessMiddleware
 from asr.streaming.server.server import Server
 
-OPENAI_PATHS = "POST /v1/audio/transcriptions, GET /v1/models, GET /v1/models/{id} and WebSocket /v1/realtime"
+PATHS = (
+    "POST /v1/audio/transcriptions, GET /v1/models, GET /v1/models/{id}, WebSocket /v1/realtime, WebSocket /vosk, "
+    "GET /, GET /healthz and GET /metrics"
+)
+WEBSOCKET_PATHS = ("/v1/realtime", "/vosk")
 
 
 def create_app(server: Server, access: Access) -> Starlette:
@@ -45,6 +50,7 @@ def create_app(server: Server, access: Access) -> Starlette:
             *transcriptions.routes,
             *realtime.routes,
             *vosk.routes,
+            WebSocketRoute("/{path:path}", _no_such_websocket),
         ],
         middleware=[
             # The outermost middleware, because a browser's preflight request has no token. Without it, allowed pages
@@ -57,18 +63,27 @@ def create_app(server: Server, access: Access) -> Starlette:
         exception_handlers={HTTPException: _no_such_path},
         lifespan=lifespan,
     )
+    app.router.redirect_slashes = False  # the paths are plain
     app.state.server = server
     return app
 
 
 async def _no_such_path(request: Request, error: Exception) -> Response:
-    """Starlette's response; under /v1 in OpenAI's format, because OpenAI's clients show its message."""
+    """In OpenAI's format, because OpenAI's clients show its message."""
     assert isinstance(error, HTTPException)
     path: str = request.scope["path"]
-    if not f"{path}/".startswith("/v1/"):
-        return PlainTextResponse(error.detail, error.status_code, error.headers)
-    sentence = f"there is no {shown(f'{request.method} {path}')}; this server has {OPENAI_PATHS}"
-    return ProtocolError(sentence, status=error.status_code).response(error.headers)
+    if request.method == "GET" and path in WEBSOCKET_PATHS:
+        sentence = f"{path} is for a WebSocket: a proxy in between must pass on the headers Upgrade and Connection"
+        return ProtocolError(sentence, status=426).response({"upgrade": "websocket", "connection": "upgrade"})
+    return _no_such(f"{request.method} {path}", error.status_code).response(error.headers)
+
+
+async def _no_such_websocket(websocket: WebSocket) -> None:
+    await websocket.send_denial_response(_no_such(f"WebSocket {websocket.scope['path']}", 404).response())
+
+
+def _no_such(what: str, status: int) -> ProtocolError:
+    return ProtocolError(f"there is no {shown(what)}; this server has {PATHS}", status=status)
 
 
 def _health(request: Request) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shutil
@@ -17,12 +18,14 @@ from starlette.testclient import TestClient
 from support import wait_until
 from support.server import RunningServer, serving
 from test_transcriptions import BOUNDARY, form
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
 
 from asr import Recognizer
 from asr.runtime.onnx_model import bundled_model
-from asr.streaming.server.app import OPENAI_PATHS, create_app
+from asr.streaming.server.app import PATHS, WEBSOCKET_PATHS, create_app
 from asr.streaming.server.builder import ENDING
-from asr.streaming.server.protocols import realtime, transcriptions
+from asr.streaming.server.protocols import realtime, transcriptions, vosk
 from asr.streaming.server.security.access import Access
 from asr.streaming.server.server import Server
 
@@ -53,26 +56,58 @@ def upload(server: RunningServer, file: bytes, **fields: str) -> str:
     ("method", "path", "status"),
     [
         ("POST", "/v1/audio/translations", 404),
-        ("GET", "/v1/realtime", 404),
         ("GET", "/v1", 404),
+        ("POST", "/audio/transcriptions", 404),
+        ("POST", "/v1/realtime", 404),
         ("GET", "/v1/audio/transcriptions", 405),
         ("POST", "/v1/models", 405),
     ],
 )
 def test_wrong_paths_get_openai_errors(server: RunningServer, method: str, path: str, status: int) -> None:
     found, answer = send(server, method, path)
-    message = f"there is no '{method} {path}'; this server has {OPENAI_PATHS}"
+    message = f"there is no '{method} {path}'; this server has {PATHS}"
     expected = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
     assert found == status and json.loads(answer) == {"error": expected}
 
 
-def test_message_names_every_openai_path() -> None:
-    paths = [getattr(route, "path", "") for route in (*transcriptions.routes, *realtime.routes)]
-    assert re.findall(r"/v1[^, ]*", OPENAI_PATHS) == paths
+def test_message_names_every_path() -> None:
+    routes = [*transcriptions.routes, *realtime.routes, *vosk.routes]
+    paths = {getattr(route, "path", "") for route in routes} | {"/healthz", "/metrics"}
+    assert set(re.findall(r"/[^, ]*", PATHS)) == paths
 
 
-def test_paths_outside_openai_stay_text(server: RunningServer) -> None:
-    assert send(server, "GET", "/v2/models") == (404, "Not Found")
+@pytest.mark.parametrize("path", WEBSOCKET_PATHS)
+def test_a_websocket_behind_a_proxy_without_upgrade(server: RunningServer, path: str) -> None:
+    status, answer = send(server, "GET", path)
+    assert status == 426 and f"{path} is for a WebSocket: a proxy in between must pass on the headers" in answer
+
+
+@pytest.mark.parametrize("path", ["/foo", "/v1/realtime/calls"])
+def test_a_websocket_at_a_wrong_path(server: RunningServer, path: str) -> None:
+    with pytest.raises(InvalidStatus) as refused, connect(server.ws_url + path):
+        pass
+    response = refused.value.response
+    assert response.status_code == 404 and f"there is no 'WebSocket {path}'; this server has" in response.body.decode()
+
+
+def test_paths_with_more_slashes(server: RunningServer, sample: np.ndarray) -> None:
+    for path in ("/v1/models/", "//v1//models"):
+        assert send(server, "GET", path)[0] == 200
+    message = json.dumps({"type": "input_audio_buffer.append", "audio": "A" * 2_000_000})  # only there, so long
+    with connect(f"{server.ws_url}//v1/realtime/") as socket:
+        socket.send(message)
+        socket.send('{"type": "input_audio_buffer.commit"}')
+        assert [json.loads(socket.recv())["type"] for _ in range(2)][1] == "input_audio_buffer.committed"
+    with soundfile.SoundFile(file := io.BytesIO(), "w", 16000, 1, format="WAV") as wav:
+        wav.write(sample)
+    for path in ("/v1/audio/transcriptions/", "/v1//audio/transcriptions"):
+        status, answer = send(server, "POST", path, form(file=file.getvalue()))
+        assert status == 200 and "old man" in answer.lower()
+
+
+def test_a_form_whose_audio_is_no_file(server: RunningServer, sample: np.ndarray) -> None:
+    _, answer = send(server, "POST", "/v1/audio/transcriptions", form(("file", "x" * 70000)))
+    assert "64KB. If this is the audio, send it as field 'file', with a file name" in answer
 
 
 def refusal_of(file: bytes) -> str:

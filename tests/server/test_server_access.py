@@ -15,7 +15,7 @@ from support.raw_sockets import HANDSHAKE, health, rest, tcp
 from support.server import RunningServer, serving
 
 from asr.streaming.server.cli import main, new_parser
-from asr.streaming.server.security.access import Access
+from asr.streaming.server.security.access import Access, plain_path
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +79,21 @@ def test_who_is_let_in(locked: RunningServer, headers: dict[str, str], status: i
     usual = {"Host": "localhost:{port}", "Authorization": "Bearer correct horse"}
     said = {name: value.format(port=locked.port) for name, value in (usual | headers).items()}
     assert knock(locked, said) == status
+
+
+def test_a_probe_without_a_host_is_answered(locked: RunningServer) -> None:
+    """Load balancers send such requests; browsers, which another name could deceive, always send a host."""
+    with tcp(locked.port, b"GET /healthz HTTP/1.0\r\n\r\n") as client:
+        assert client.recv(12) == b"HTTP/1.1 200"
+    with tcp(locked.port, b"GET /healthz HTTP/1.0\r\nHost:\r\n\r\n") as client:
+        assert client.recv(12) == b"HTTP/1.1 421"
+
+
+def test_more_slashes_open_nothing() -> None:
+    for path in ("//metrics", "/metrics/", "/healthz/../metrics", "///v1/realtime"):
+        refusal = Access(token="secret").refusal(plain_path(path), Headers({"host": "localhost"}), websocket=False)
+        assert refusal is not None and refusal[0] == 401
+    assert [plain_path(path) for path in ("", "/", "//", "/a//b/")] == ["/", "/", "/", "/a/b"]
 
 
 def test_server_for_others_answers_to_any_name() -> None:

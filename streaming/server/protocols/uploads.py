@@ -27,6 +27,7 @@ from asr.streaming.server.server import Server
 MAX_FIELDS = 64
 MAX_FIELD_BYTES = 65536
 BLOCK_S = 1.0
+NO_FILE = "send it as field 'file', with a file name"
 
 
 class Upload:
@@ -120,7 +121,8 @@ async def receive_form(request: Request, server: Server) -> tuple[FormData, IO[b
     except OSError as error:
         raise ProtocolError(f"the upload cannot be stored: {error.strerror}; try again later", status=507) from error
     except (MultiPartException, ValueError) as error:
-        raise ProtocolError(f"the form cannot be read: {error}") from error
+        hint = f" If this is the audio, {NO_FILE}" if "exceeded maximum size" in str(error) else ""
+        raise ProtocolError(f"the form cannot be read: {error}{hint}") from error
     if not isinstance(upload, UploadFile):
-        raise ProtocolError("the audio is missing: send it as field 'file', with a file name", "file")
+        raise ProtocolError(f"the audio is missing or cut short: {NO_FILE}", "file")
     return form, upload.file

@@ -48,7 +48,8 @@ class Access:
             if len(headers.getlist(name)) > 1:
                 return 400, f"there are several headers named {name}; send one"
         host = headers.get("host", "")
-        if self.host in LOOPBACK and not _LOCAL_HOST.fullmatch(host):
+        # Browsers always send a host; programs with HTTP/1.0, such as probes of load balancers, may not.
+        if self.host in LOOPBACK and "host" in headers and not _LOCAL_HOST.fullmatch(host):
             return 421, f"this server answers to {', '.join(LOOPBACK)} only; start it with --host to change that"
         if path in PAGE_PATHS and not websocket:
             return None  # the page itself needs no token; its requests are checked
@@ -77,8 +78,13 @@ def _is_page_of(host: str, origin: str) -> bool:
     return found is not None and found[1].lower() == host.lower()
 
 
+def plain_path(path: str) -> str:
+    """`path` without repeated slashes and one at its end: clients join addresses in different ways."""
+    return "/" + "/".join(filter(None, path.split("/")))
+
+
 class AccessMiddleware:
-    """ASGI middleware: passes on the requests that `access` allows, and refuses others."""
+    """ASGI middleware: passes on the requests that `access` allows, with a plain path, and refuses others."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
@@ -87,6 +93,7 @@ class AccessMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket"):
             websocket = scope["type"] == "websocket"
+            scope["path"] = plain_path(scope["path"])
             send = _with_headers(scope, send)
             refusal = self._access.refusal(scope["path"], Headers(scope=scope), websocket)
             with logged_as(client=_address(scope)):

@@ -36,6 +36,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from websockets.frames import Frame
 from websockets.http11 import Request
 
+from asr.streaming.server.security.access import plain_path
 from asr.streaming.server.security.descriptors import BACKLOG, OpenConnections
 from asr.streaming.server.security.limits import Limits
 from asr.streaming.server.security.tls import READ_SIZE, with_tls
@@ -232,7 +233,7 @@ def limited_protocols(
             return len(self._sizes)
 
         def handle_connect(self, event: Request) -> None:
-            if event.path.partition("?")[0] != REALTIME_PATH:
+            if plain_path(event.path.partition("?")[0]) != REALTIME_PATH:
                 self.conn.max_message_size = limits.max_short_message_bytes
             super().handle_connect(event)
 
