@@ -108,16 +108,22 @@ def test_threads_sleep_while_waiting_before_pytorch_is_imported(
         ({"cpu/cpu.cfs_quota_us": "100000", "cpu/cpu.cfs_period_us": "100000"}, "1"),
         ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
         ({"cpu.max": "6400000 100000"}, None),
+        ({"system.slice/a.service/cpu.max": "300000 100000"}, "3"),
+        ({"system.slice/a.service/cpu.max": "max 100000", "system.slice/cpu.max": "200000 100000"}, "2"),
+        ({"cpu/docker/1/cpu.cfs_quota_us": "150000", "cpu/docker/1/cpu.cfs_period_us": "100000"}, "2"),
+        ({"system.slice/other.service/cpu.max": "300000 100000"}, None),
         ({}, None),
     ],
 )
-def test_container_has_as_many_threads_as_quota(
+def test_containers_and_services_have_as_many_threads_as_their_quota(
     files: dict[str, str], threads: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
         (tmp_path / name).write_text(text + "\n")
+    (tmp_path / "own").write_text("5:cpuset:/x\n2:cpu,cpuacct:/../docker/1\n0::/system.slice/a.service\n")
     monkeypatch.setattr(cores, "CGROUP", tmp_path)
+    monkeypatch.setattr(cores, "OWN_CGROUPS", tmp_path / "own")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(8), raising=False)
     monkeypatch.setattr(os, "environ", {})
     cores.share_cores()

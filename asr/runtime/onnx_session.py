@@ -12,6 +12,7 @@ from io import StringIO
 from typing import Any, NamedTuple
 
 from asr._core import read_onnx_properties
+from asr.cores import num_cores
 from asr.runtime.metadata import EXPORT_AGAIN
 from asr.text import printable
 
@@ -67,7 +68,8 @@ def open_session(data: bytes, name: str, provider: str, num_threads: int, arena:
         with redirect_stdout(StringIO()):
             getattr(onnxruntime, "preload_dlls", lambda: None)()  # since 1.21
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = num_threads
+    # For 0, ONNX Runtime would count the cores of the machine, and pin threads to cores that containers may not use.
+    options.intra_op_num_threads = num_threads or num_cores()
     options.inter_op_num_threads = 1
     options.log_severity_level = 4  # errors are raised, not printed
     # Memory patterns would allocate one block per run, as long as the utterance: many sizes leave gaps, 10 MB in an

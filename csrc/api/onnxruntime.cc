@@ -7,6 +7,7 @@
 #include <mutex>
 #include <new>
 #include <stdexcept>
+#include <thread>
 #include <type_traits>
 #include <utility>
 
@@ -238,7 +239,9 @@ void Session::open(std::string_view onnx, int num_threads) {
   ort::SessionOptions* options = nullptr;
   runtime_.check(api.CreateSessionOptions(&options));
   const ort::Owned<ort::SessionOptions> guard(options, api.ReleaseSessionOptions);
-  runtime_.check(api.SetIntraOpNumThreads(options, num_threads));
+  // For 0, ONNX Runtime would pin threads to cores, and containers may not use all of them.
+  const int num_cores = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  runtime_.check(api.SetIntraOpNumThreads(options, num_threads > 0 ? num_threads : num_cores));
   runtime_.check(api.SetInterOpNumThreads(options, 1));
   runtime_.check(api.SetSessionLogSeverityLevel(options, ort::kLogFatal));
   // Memory patterns would allocate one block per run, as long as the utterance: many sizes leave gaps, 10 MB in an

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import asr
 from asr._core import StreamFailed
 from asr.command import Parser, discard_output, ending_signals, prepare_output, silence_libraries
+from asr.cores import share_cores
 from asr.streaming.terminal.arguments import new_parser, parse
 from asr.streaming.terminal.options import print_error, recognizer_or_error
 
@@ -43,6 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _command(argv: Sequence[str]) -> int:
     prepare_output()
+    share_cores()
     if argv[:1] == ["serve"]:
         from asr.streaming.server.cli import main as serve
 

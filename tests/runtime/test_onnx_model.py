@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from onnx import TensorProto, helper
 from support.export import edited, in_former_format
 
 from asr._core import checksum
+from asr.cores import num_cores
 from asr.evaluation.engine import open_engine
 from asr.export.write import with_checksum
 from asr.runtime.metadata import MetadataError, ModelMetadata
@@ -204,6 +206,16 @@ def test_missing_files_folders_and_options_are_named(tiny_onnx: Path, tmp_path: 
         OnnxModel(tiny_onnx, num_threads=-1)
     with pytest.raises(ModelError, match=r"'huge'.*int8, float32"):
         bundled_model("huge")
+
+
+def test_threads_are_not_pinned_to_cores() -> None:
+    """A container may not use the cores that the library would choose."""
+    allowed = os.sched_getaffinity(0)
+    before = set(os.listdir("/proc/self/task"))
+    model = OnnxModel(bundled_model("int8"), num_threads=0)
+    started = set(os.listdir("/proc/self/task")) - before
+    assert len(started) == num_cores() - 1 and model is not None
+    assert all(os.sched_getaffinity(int(thread)) == allowed for thread in started)
 
 
 def test_names_that_are_no_text_are_damage(tiny_onnx: Path, tmp_path: Path) -> None:
