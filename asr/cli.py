@@ -100,11 +100,8 @@ def _run(argv: list[str]) -> int:
     except BrokenPipeError:  # as with `asr ... | head`
         discard_output()
         return 0
-    except (ValueError, OSError, EOFError, zlib.error) as error:  # the last two: a damaged .gz file
+    except (ValueError, OSError, MemoryError, EOFError, zlib.error) as error:  # the last two: a damaged .gz file
         print(f"asr {args.command}: {explained(error)}", file=sys.stderr)
-        return 1
-    except MemoryError:
-        print(f"asr {args.command}: there is not enough memory", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"asr {args.command}: interrupted", file=sys.stderr)

@@ -68,6 +68,8 @@ def discard_output() -> None:
 
 def explained(error: Exception) -> str:
     """The error message for users; for a system error, the file and the reason without the error number."""
+    if isinstance(error, MemoryError):
+        return str(error) if "memory" in str(error) else "there is not enough memory"
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)
     return f"{error.filename}: {error.strerror}" if isinstance(error.filename, str) else error.strerror

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -146,9 +147,20 @@ def test_too_little_memory_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert cli.main(["inspect", "x.onnx"]) == 1
     monkeypatch.setattr("asr.streaming.terminal.cli.recognizer_or_error", exhausted)
     assert terminal.main(["--sample"]) == 1
+    monkeypatch.setattr("asr.streaming.server.cli.recognizer_or_error", exhausted)
+    assert terminal.main(["serve", "--port", "0"]) == 1
     assert capsys.readouterr().err == (
-        "asr inspect: there is not enough memory\nasr-stream: there is not enough memory\n"
+        "asr inspect: there is not enough memory\n" + 2 * "asr-stream: there is not enough memory\n"
     )
+
+
+def test_too_little_memory_for_a_file_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python's own MemoryError has no text, and an empty error is none."""
+    monkeypatch.setattr("asr.streaming.recognizer.Recognizer.stream", Mock(side_effect=MemoryError))
+    assert terminal.main(["--sample", "--search", "greedy", "--no-second-pass"]) == 1
+    assert capsys.readouterr().err == "asr-stream: there is not enough memory\n"
 
 
 def test_ctrl_c_while_a_command_is_imported(

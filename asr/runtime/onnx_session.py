@@ -144,12 +144,15 @@ def run(session: Any, outputs: Sequence[str], feeds: dict[str, Any], name: str, 
         raise cannot_run(name, error) from error
 
 
-def cannot_run(name: str, error: Exception) -> ModelError:
+def cannot_run(name: str, error: Exception) -> ModelError | MemoryError:
     return _failure(f"{name} cannot be run", error)
 
 
-def _failure(what: str, error: Exception) -> ModelError:
-    """The error for a failed run: a GPU failure, which can happen with any file, or otherwise a damaged file."""
+def _failure(what: str, error: Exception) -> ModelError | MemoryError:
+    """The error for a failed run: too little memory or a GPU failure, which can happen with any file, or otherwise a
+    damaged file."""
+    if isinstance(error, MemoryError) or re.search(r"bad_alloc|Failed to allocate memory", str(error)):
+        return MemoryError("there is not enough memory for the network")
     gpu = re.search(r"\b(CUDA|CUDNN|CUBLAS) failure -?\d+: [^;]*", str(error))
     if gpu:
         return ModelError(f"the GPU cannot be used: {printable(gpu[0].strip())}; see nvidia-smi, or use provider cpu")

@@ -11,7 +11,9 @@ from collections.abc import Generator, Iterable
 from multiprocessing.connection import Connection, wait
 from typing import NamedTuple
 
-from asr.command import interrupts_ignored, silence_libraries
+from asr._core import StreamFailed
+from asr.command import explained, interrupts_ignored, silence_libraries
+from asr.runtime.onnx_session import ModelError
 from asr.streaming.corpus.texts import Done, Stopped, Task
 from asr.tables import Recording
 
@@ -126,7 +128,8 @@ def _work(connection: Connection, task: Task, parent: int, warns: bool) -> None:
     try:
         recognizer = task.recognizer()
     except Exception as error:
-        connection.send(str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}")
+        is_known = isinstance(error, (ValueError, MemoryError))
+        connection.send(explained(error) if is_known else f"{type(error).__name__}: {error}")
         return
     silence_libraries()
     with contextlib.suppress(EOFError, OSError, Stopped):
@@ -145,6 +148,10 @@ def _work(connection: Connection, task: Task, parent: int, warns: bool) -> None:
 
 def error_line(error: Exception) -> str:
     """The message of an exception, on one line."""
+    if isinstance(error, StreamFailed) and isinstance(error.__cause__, (ModelError, MemoryError)):
+        error = error.__cause__
     if isinstance(error, OSError) and error.strerror:
         return f"cannot write {error.filename or 'its text'}: {error.strerror}"
-    return " ".join(str(error).split()) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+    if isinstance(error, (ValueError, MemoryError)):
+        return " ".join(explained(error).split())
+    return f"{type(error).__name__}: {error}"

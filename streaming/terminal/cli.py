@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import asr
 from asr._core import StreamFailed
-from asr.command import Parser, discard_output, ending_signals, prepare_output, silence_libraries
+from asr.command import Parser, discard_output, ending_signals, explained, prepare_output, silence_libraries
 from asr.cores import share_cores
 from asr.streaming.terminal.arguments import new_parser, parse
 from asr.streaming.terminal.options import print_error, recognizer_or_error
@@ -45,6 +45,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _command(argv: Sequence[str]) -> int:
     prepare_output()
     share_cores()
+    try:
+        return _run(argv)
+    except BrokenPipeError:
+        discard_output()
+        return 0
+    except MemoryError as error:
+        print_error(explained(error))
+    except StreamFailed as failure:
+        from asr.runtime.onnx_model import ModelError
+
+        if not isinstance(failure.__cause__, (ModelError, MemoryError)):
+            raise
+        print_error(explained(failure.__cause__))
+    return 1
+
+
+def _run(argv: Sequence[str]) -> int:
     if argv[:1] == ["serve"]:
         from asr.streaming.server.cli import main as serve
 
@@ -58,24 +75,13 @@ def _command(argv: Sequence[str]) -> int:
     from asr.streaming.terminal.output import OutputError
 
     try:
-        return _run(args, parser)
-    except BrokenPipeError:
-        discard_output()
-        return 0
+        return _recognize(args, parser)
     except OutputError as error:
         print_error(error)
-    except MemoryError:
-        print_error("there is not enough memory")
-    except StreamFailed as failure:
-        from asr.runtime.onnx_model import ModelError
-
-        if not isinstance(failure.__cause__, ModelError):
-            raise
-        print_error(failure.__cause__)
-    return 1
+        return 1
 
 
-def _run(args: argparse.Namespace, parser: Parser) -> int:
+def _recognize(args: argparse.Namespace, parser: Parser) -> int:
     interrupt = _Interrupt()
     with _libraries_silenced():
         if args.list_devices:

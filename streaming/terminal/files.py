@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from asr.channels import Channel, label_of
+from asr.command import explained
 from asr.streaming.audio.audio_file import read_blocks
 from asr.streaming.audio.open_file import name_of
 from asr.streaming.terminal.stats import Stats
@@ -94,7 +95,7 @@ class Transcription:
                     break
             self.complete = not stopped()
         except (ValueError, MemoryError) as error:  # from the file, or a sample rate out of range
-            self.error = str(error)
+            self.error = explained(error)
         begun_s = time.monotonic()
         for stream, _ in streams:
             stream.finish()

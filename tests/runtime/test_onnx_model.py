@@ -8,6 +8,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import onnx
@@ -262,6 +263,13 @@ def test_cuda_libraries_of_pip_are_found_without_output(
     with pytest.raises(ModelError, match="no CUDA-capable device"):
         OnnxModel(tiny_onnx, provider="cuda")
     assert loaded == ["cuda", "session"] and capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("said", ["std::bad_alloc", "Failed to allocate memory for requested buffer of size 1"])
+def test_too_little_memory_is_not_blamed_on_the_file(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onnxruntime, "InferenceSession", Mock(side_effect=RuntimeError(f"Node x: {said}")))
+    with pytest.raises(MemoryError, match="there is not enough memory for the network"):
+        OnnxModel(bundled_model("int8"))
 
 
 def test_gpu_failure_is_not_blamed_on_the_file(tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch) -> None:

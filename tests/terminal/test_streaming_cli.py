@@ -332,16 +332,23 @@ def test_a_model_that_cannot_be_used(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert out == "" and str(path) in err and err.count("\n") == 1
 
 
-@pytest.mark.parametrize("error", [ModelError("the GPU cannot be used"), TypeError("a mistake")])
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ModelError("the GPU cannot be used"), "the GPU cannot be used"),
+        (MemoryError("std::bad_alloc"), "there is not enough memory"),
+        (TypeError("a mistake"), ""),
+    ],
+)
 def test_failed_network_is_one_line(
-    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    error: Exception, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A mistake in the program keeps its traceback."""
     monkeypatch.setattr("asr.streaming.work._compute_steps", Mock(side_effect=error))
     command = ["--sample", "--lm", "none", "--search", "greedy"]
-    if isinstance(error, ModelError):
+    if said:
         assert main(command) == 1
-        assert capsys.readouterr().err == "asr-stream: the GPU cannot be used\n"
+        assert capsys.readouterr().err == f"asr-stream: {said}\n"
     else:
         with pytest.raises(StreamFailed):
             main(command)
