@@ -86,6 +86,10 @@ def open_session(data: bytes, name: str, provider: str, num_threads: int, arena:
         _ = [node.name for node in (*session.get_inputs(), *session.get_outputs())]  # fails for invalid UTF-8
         session._model_bytes = None  # needed only to open it again with other providers
     except Exception as error:  # ONNX Runtime raises its own types, RuntimeError and others
+        if "max supported IR version" in str(error):
+            raise ModelError(
+                f"{name} needs a newer ONNX Runtime than {onnxruntime.__version__}: pip install --upgrade onnxruntime"
+            ) from error
         raise _failure(f"{name} is damaged", error) from error
     if wanted not in session.get_providers():  # ONNX Runtime silently falls back to the CPU
         raise ModelError(

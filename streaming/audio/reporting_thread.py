@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class ReportingThread(threading.Thread):
@@ -25,3 +28,15 @@ class ReportingThread(threading.Thread):
         """Raises the exception of `work`, if any."""
         if self._error is not None:
             raise self._error
+
+
+def run_apart(name: str, work: Callable[[], T], waiting: Callable[[], None] = lambda: None) -> T:
+    """The result of `work`, done on a thread: while C code hangs, the main thread would handle no signal, not even
+    Ctrl-C. Calls `waiting` ten times a second until then."""
+    results: list[T] = []
+    thread = ReportingThread(name, lambda: results.append(work()))
+    while thread.is_alive():
+        thread.join(0.1)
+        waiting()
+    thread.check()
+    return results[0]

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import os
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import asr
 from asr._core import StreamFailed
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from asr.streaming.terminal.output import Output
     from asr.streaming.terminal.stats import Stats
 
+T = TypeVar("T")
 SAMPLE = Path(asr.__file__).parent / "samples" / "sample.wav"
 
 
@@ -85,11 +88,15 @@ def _recognize(args: argparse.Namespace, parser: Parser) -> int:
     interrupt = _Interrupt()
     with _libraries_silenced():
         if args.list_devices:
-            return _list_devices()
+            return _list_devices(interrupt)
         if args.file or args.sample:
             recognizer = recognizer_or_error(args, parser)
             return 1 if recognizer is None else _files(recognizer, args, interrupt)
         return _microphone(args, parser, interrupt)
+
+
+PATIENCE_S = 10.0
+"""Seconds in which a sound system should answer."""
 
 
 class _Interrupt:
@@ -104,6 +111,12 @@ class _Interrupt:
 
     def __bool__(self) -> bool:
         return self.signal != 0
+
+    def exit(self) -> NoReturn:
+        """Ends the command, for a library that may hang in its cleanup, too: another signal ends it immediately."""
+        for number in self._numbers:
+            signal.signal(number, signal.SIG_DFL)
+        sys.exit(128 + self.signal)
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
         self.signal = number
@@ -161,7 +174,7 @@ def _captions(args: argparse.Namespace, parser: Parser, interrupt: _Interrupt, s
     begun_ns = time.monotonic_ns()
     opened: list[tuple[str, Microphone]] = []
     if not args.system_audio or args.microphone:
-        opened.append(("me", stack.enter_context(_open_microphone(args))))
+        opened.append(("me", stack.enter_context(_open_microphone(args, interrupt))))
     if args.system_audio:
         from asr.streaming.audio.system_audio import SystemAudio
 
@@ -186,7 +199,7 @@ def _dictation(args: argparse.Namespace, parser: Parser, interrupt: _Interrupt, 
 
     tool = find_tool(args.type)
     switch = stack.enter_context(Switch(not args.paused))
-    microphone = None if args.paused else stack.enter_context(_open_microphone(args))
+    microphone = None if args.paused else stack.enter_context(_open_microphone(args, interrupt))
     _tell(
         f"{'Paused' if args.paused else 'Listening'}; {tool.name} types into the focused window; asr-stream toggle "
         "switches it on and off; Ctrl-C ends"
@@ -200,15 +213,17 @@ def _dictation(args: argparse.Namespace, parser: Parser, interrupt: _Interrupt, 
 
     def new_live(output: Output) -> Live:
         source = Source(microphone, recognizer.stream())
-        return Dictation(source, lambda: _open_microphone(args), switch, TypingThread(tool), output, args.stats)
+        reopen = partial(_open_microphone, args, interrupt)
+        return Dictation(source, reopen, switch, TypingThread(tool), output, args.stats)
 
     return _live(new_live, args, interrupt)
 
 
-def _open_microphone(args: argparse.Namespace) -> Microphone:
+def _open_microphone(args: argparse.Namespace, interrupt: _Interrupt) -> Microphone:
     from asr.streaming.audio.microphone import Microphone, device_of
 
-    return Microphone(device_of(args.device), rescan=True, channel=1 if args.channel is None else args.channel)
+    channel = 1 if args.channel is None else args.channel
+    return _answered(lambda: Microphone(device_of(args.device), rescan=True, channel=channel), interrupt)
 
 
 def _live(new_live: Callable[[Output], Live], args: argparse.Namespace, interrupt: _Interrupt) -> int:
@@ -254,11 +269,28 @@ def _libraries_silenced() -> Iterator[None]:
         sys.stderr = ours
 
 
-def _list_devices() -> int:
+def _answered(ask: Callable[[], T], interrupt: _Interrupt) -> T:
+    """What `ask` gets from the sound system, which may hang: Ctrl-C ends the wait."""
+    from asr.streaming.audio.reporting_thread import run_apart
+
+    deadline = time.monotonic() + PATIENCE_S
+
+    def wait() -> None:
+        nonlocal deadline
+        if interrupt:
+            interrupt.exit()
+        if time.monotonic() >= deadline:
+            deadline = math.inf
+            print_error(f"the sound system has not answered for {PATIENCE_S:g} s; still waiting, Ctrl-C ends")
+
+    return run_apart("sound-system", ask, wait)
+
+
+def _list_devices(interrupt: _Interrupt) -> int:
     from asr.streaming.audio.microphone import MicrophoneError, list_devices
 
     try:
-        devices = list_devices()
+        devices = _answered(list_devices, interrupt)
     except MicrophoneError as error:
         print_error(error)
         return 1

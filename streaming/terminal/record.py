@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ import numpy as np
 import asr
 from asr.files import replacing
 from asr.streaming.audio.microphone import Microphone, MicrophoneError, device_of
+from asr.streaming.audio.reporting_thread import run_apart
 from asr.streaming.resampler import SAMPLE_RATE, Resampler
 from asr.tables import RECORDED, tsv_line
 
@@ -208,7 +210,8 @@ def run(args: argparse.Namespace) -> int:
     recorder = Recorder(args.out, args.speaker)
     status = 0
     try:
-        with Microphone(device_of(args.device), rescan=True, channel=args.channel) as microphone:
+        opening = partial(Microphone, device_of(args.device), rescan=True, channel=args.channel)
+        with run_apart("sound-system", opening) as microphone:
             walk(prompts, recorder, microphone)
     except KeyboardInterrupt:
         status = 130

@@ -272,6 +272,16 @@ def test_too_little_memory_is_not_blamed_on_the_file(said: str, monkeypatch: pyt
         OnnxModel(bundled_model("int8"))
 
 
+def test_an_old_runtime_is_not_blamed_on_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "model.cc:179 Model(Proto&&) Unsupported model IR version: 10, max supported IR version: 9"
+    monkeypatch.setattr(onnxruntime, "InferenceSession", Mock(side_effect=RuntimeError(said)))
+    monkeypatch.setattr(onnxruntime, "__version__", "1.17.3")
+    with pytest.raises(
+        ModelError, match=r"onnx needs a newer ONNX Runtime than 1\.17\.3: pip install --upgrade onnxru"
+    ):
+        OnnxModel(bundled_model("int8"))
+
+
 def test_gpu_failure_is_not_blamed_on_the_file(tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = (
         "/onnxruntime_src/cuda_call.cc:154 void onnxruntime::CudaCall(int) [with ERRTYPE = cudaError] "

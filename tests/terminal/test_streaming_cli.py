@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import SimpleNamespace
@@ -352,6 +353,40 @@ def test_failed_network_is_one_line(
     else:
         with pytest.raises(StreamFailed):
             main(command)
+
+
+@pytest.mark.parametrize("command", ["asr-stream", "asr-stream --list-devices", "asr record --out recordings"])
+def test_ctrl_c_ends_a_sound_system_that_hangs(command: str, tmp_path: Path) -> None:
+    """C code that waits for a sound server runs on when a signal comes, and Python handles none meanwhile."""
+    hanging = "import sys, time\nprint('waits', flush=True)\nwhile True:\n    time.sleep(1000)\n"
+    (tmp_path / "sounddevice.py").write_text(hanging)
+    module = "asr.cli" if command.startswith("asr ") else "asr.streaming.terminal.cli"
+    process = subprocess.Popen(
+        [sys.executable, "-m", module, *command.split()[1:]],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None and process.stdout.readline() == "waits\n"
+    process.send_signal(signal.SIGINT)
+    try:
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130 and "Traceback" not in said
+
+
+def test_a_sound_system_that_hangs_is_reported(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("asr.streaming.terminal.cli.PATIENCE_S", 0.0)
+    monkeypatch.setattr("asr.streaming.audio.microphone.list_devices", lambda: time.sleep(0.5) or [])
+    assert main(["--list-devices"]) == 1
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "asr-stream: the sound system has not answered for 0 s; still waiting, Ctrl-C ends"
+    assert "no input device" in second
 
 
 def test_help_shows_examples_and_imports_nothing_heavy() -> None:
