@@ -7,7 +7,9 @@ interface, a Python callback calls the C function.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
+import sys
 from typing import Any
 
 from asr._core import RingBuffer
@@ -121,4 +123,13 @@ class Capture:
         thread = ReportingThread("close-microphone", stop)
         thread.join(CLOSE_TIMEOUT_S)
         thread.check()
-        return not thread.is_alive()
+        if thread.is_alive():
+            skip_cleanup_at_exit()
+            return False
+        return True
+
+
+def skip_cleanup_at_exit() -> None:
+    """Lets the process end although the sound system hangs: sounddevice's cleanup at the exit would wait for it."""
+    if cleanup := getattr(sys.modules.get("sounddevice"), "_exit_handler", None):
+        atexit.unregister(cleanup)

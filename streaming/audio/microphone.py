@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from asr.features import SAMPLE_RATE
-from asr.streaming.audio.capture import BLOCK_S, CLOSE_TIMEOUT_S, Capture
+from asr.streaming.audio.capture import BLOCK_S, CLOSE_TIMEOUT_S, Capture, skip_cleanup_at_exit
 from asr.streaming.audio.reporting_thread import ReportingThread
 
 if TYPE_CHECKING:
@@ -183,6 +183,8 @@ class Microphone:
                 self._capture.close()
             else:
                 self._opening.join(CLOSE_TIMEOUT_S)
+                if self._opening.is_alive():
+                    skip_cleanup_at_exit()
                 if self._reopened is not None:
                     self._reopened.close()
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import asr
 from asr._core import StreamFailed
@@ -111,12 +111,6 @@ class _Interrupt:
 
     def __bool__(self) -> bool:
         return self.signal != 0
-
-    def exit(self) -> NoReturn:
-        """Ends the command, for a library that may hang in its cleanup, too: another signal ends it immediately."""
-        for number in self._numbers:
-            signal.signal(number, signal.SIG_DFL)
-        sys.exit(128 + self.signal)
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
         self.signal = number
@@ -271,6 +265,7 @@ def _libraries_silenced() -> Iterator[None]:
 
 def _answered(ask: Callable[[], T], interrupt: _Interrupt) -> T:
     """What `ask` gets from the sound system, which may hang: Ctrl-C ends the wait."""
+    from asr.streaming.audio.capture import skip_cleanup_at_exit
     from asr.streaming.audio.reporting_thread import run_apart
 
     deadline = time.monotonic() + PATIENCE_S
@@ -278,7 +273,8 @@ def _answered(ask: Callable[[], T], interrupt: _Interrupt) -> T:
     def wait() -> None:
         nonlocal deadline
         if interrupt:
-            interrupt.exit()
+            skip_cleanup_at_exit()
+            sys.exit(128 + interrupt.signal)
         if time.monotonic() >= deadline:
             deadline = math.inf
             print_error(f"the sound system has not answered for {PATIENCE_S:g} s; still waiting, Ctrl-C ends")

@@ -114,6 +114,35 @@ def test_microphone_closed_while_lost_leaves_nothing_open(portaudio: PortAudio) 
     assert portaudio.num_open == 0
 
 
+@pytest.mark.parametrize("call", ["abort", "open"])
+def test_a_device_that_hangs_does_not_keep_the_process(
+    portaudio: PortAudio, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PortAudio's cleanup at the end of the process would wait for it."""
+    kept: list[Any] = []
+    portaudio._exit_handler = lambda: None  # type: ignore[attr-defined]
+    monkeypatch.setattr("atexit.unregister", kept.append)
+    for name in ("capture", "microphone"):
+        monkeypatch.setattr(f"asr.streaming.audio.{name}.CLOSE_TIMEOUT_S", 0.01)
+    asked, done = threading.Event(), threading.Event()
+
+    def hang(**_: object) -> None:
+        asked.set()
+        done.wait()
+
+    with Microphone(rescan=True) as microphone:
+        if call == "abort":
+            microphone._capture._stream.abort = hang  # type: ignore[union-attr]
+        else:
+            monkeypatch.setattr(portaudio, "RawInputStream", hang)
+        until_lost(microphone)
+        wait_until(asked.is_set)
+        if call == "abort":
+            wait_until(lambda: bool(kept))
+    done.set()
+    assert kept and set(kept) == {portaudio._exit_handler}  # type: ignore[attr-defined]
+
+
 def test_a_device_is_the_one_of_this_name(portaudio: PortAudio) -> None:
     """Of devices whose names only contain the wanted one, the first is taken."""
     portaudio.names, portaudio.default.device["input"] = ["USB 2", "USB", "sysdefault"], 2
