@@ -31,6 +31,8 @@ USUAL_COST = 0.03
 """Initial estimate of the thread seconds per second of audio."""
 COST_WINDOW_S = 60.0
 """Minimum seconds of audio, over all streams, for a measurement of their cost."""
+MAX_RUN_S = 2.0
+"""Seconds that a run can take. One that took longer was suspended with its process or machine, which costs nothing."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,7 @@ class Scheduler:
                         events = job.stream.events()
                     job.report(Report(events, 0, 0.0, True, 0.0))
             with self._changed:
-                self._busy_s += time.monotonic() - begun
+                self._busy_s += min(time.monotonic() - begun, MAX_RUN_S)
                 self._audio_s += audio_s
                 if self._audio_s > 2 * COST_WINDOW_S:
                     self._busy_s, self._audio_s = self._busy_s / 2, self._audio_s / 2

@@ -52,6 +52,18 @@ def test_the_cost_of_audio_is_measured(recognizer: Recognizer, sample: np.ndarra
     asyncio.run(run())
 
 
+def test_a_suspended_server_is_not_overloaded(recognizer: Recognizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time for which its machine slept is not that of recognition."""
+    monkeypatch.setattr("asr.streaming.server.scheduler.MAX_RUN_S", 0.1)
+
+    async def run() -> None:
+        async with running(recognizer, num_threads=1) as server, server.open("test"):
+            await be_busy(server, 0.6, 0.5)
+            assert server.scheduler.cost < USUAL_COST + 0.11 / (COST_WINDOW_S / 4)
+
+    asyncio.run(run())
+
+
 def test_a_new_server_knows_its_cost() -> None:
     with serving() as server, connect(f"{server.ws_url}/vosk"):
         metrics = urllib.request.urlopen(f"{server.url}/metrics", timeout=60).read().decode()
