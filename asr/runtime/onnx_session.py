@@ -88,7 +88,7 @@ def open_session(data: bytes, name: str, provider: str, num_threads: int, arena:
     except Exception as error:  # ONNX Runtime raises its own types, RuntimeError and others
         if "max supported IR version" in str(error):
             raise ModelError(
-                f"{name} needs a newer ONNX Runtime than {onnxruntime.__version__}: pip install --upgrade onnxruntime"
+                f"{name} needs a newer ONNX Runtime than {onnxruntime.__version__}: pip install -U onnxruntime"
             ) from error
         raise _failure(f"{name} is damaged", error) from error
     if wanted not in session.get_providers():  # ONNX Runtime silently falls back to the CPU

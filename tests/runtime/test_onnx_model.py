@@ -276,9 +276,7 @@ def test_an_old_runtime_is_not_blamed_on_the_file(monkeypatch: pytest.MonkeyPatc
     said = "model.cc:179 Model(Proto&&) Unsupported model IR version: 10, max supported IR version: 9"
     monkeypatch.setattr(onnxruntime, "InferenceSession", Mock(side_effect=RuntimeError(said)))
     monkeypatch.setattr(onnxruntime, "__version__", "1.17.3")
-    with pytest.raises(
-        ModelError, match=r"onnx needs a newer ONNX Runtime than 1\.17\.3: pip install --upgrade onnxru"
-    ):
+    with pytest.raises(ModelError, match=r"onnx needs a newer ONNX Runtime than 1\.17\.3: pip install -U onnxru"):
         OnnxModel(bundled_model("int8"))
 
 
