@@ -15,10 +15,9 @@ import soundfile
 import soxr
 from support.realtime import WAIT_S, encoded, realtime_server, set_up, talk, until_completed
 from support.recognition import recognize
-from support.server import RunningServer
+from support.server import RunningServer, quick_recognizer
 
 from asr import Recognizer
-from asr.runtime.onnx_model import bundled_model
 from asr.streaming import Final
 from asr.streaming.server.protocols import realtime
 from asr.streaming.server.protocols.audio_format import TABLES, AudioFormat
@@ -35,7 +34,7 @@ def server() -> Iterator[RunningServer]:
 @pytest.fixture(scope="module")
 def recognizer() -> Recognizer:
     """The server's recognizer."""
-    return Recognizer(bundled_model("int8"), search="greedy", second_pass=False)
+    return quick_recognizer()
 
 
 def g711(samples: np.ndarray, encoding: str) -> bytes:

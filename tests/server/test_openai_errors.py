@@ -16,7 +16,7 @@ import pytest
 import soundfile
 from starlette.testclient import TestClient
 from support import wait_until
-from support.server import RunningServer, serving
+from support.server import RunningServer, quick_recognizer, serving
 from test_transcriptions import BOUNDARY, form
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
@@ -112,7 +112,7 @@ def test_a_form_whose_audio_is_no_file(server: RunningServer, sample: np.ndarray
 
 def refusal_of(file: bytes) -> str:
     """The error message for an upload to a server in this process."""
-    server = Server(Recognizer(bundled_model("int8"), search="greedy", second_pass=False), num_threads=1)
+    server = Server(quick_recognizer(), num_threads=1)
     with TestClient(create_app(server, Access()), base_url="http://localhost") as client:
         answer = client.post("/v1/audio/transcriptions", files={"file": ("a", file)})
     message: str = answer.json()["error"]["message"]

@@ -26,7 +26,7 @@ from support.realtime import (
     until_completed,
 )
 from support.recognition import recognize
-from support.server import RunningServer, serving
+from support.server import RunningServer, quick_recognizer, serving
 
 from asr import Recognizer
 from asr.runtime.onnx_model import bundled_model
@@ -41,7 +41,7 @@ def server() -> Iterator[RunningServer]:
 @pytest.fixture(scope="module")
 def recognizer() -> Recognizer:
     """The server's recognizer."""
-    return Recognizer(bundled_model("int8"), search="greedy", second_pass=False)
+    return quick_recognizer()
 
 
 def texts(recognizer: Recognizer, audio: np.ndarray) -> list[str]:

@@ -22,7 +22,7 @@ from openai.types.realtime.conversation_item_input_audio_transcription_completed
 from starlette.testclient import TestClient
 from support.realtime import TOKEN, TRANSCRIPTION, append, encoded, talk, until_completed
 from support.recognition import recognize
-from support.server import RunningServer, serving
+from support.server import RunningServer, quick_recognizer, serving
 
 from asr import Recognizer
 from asr.runtime.onnx_model import bundled_model
@@ -111,7 +111,7 @@ def test_failure_to_send_transcripts_is_logged(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(Items, "take", Mock(side_effect=KeyError("a mistake")))
-    recognizer = Recognizer(bundled_model("int8"), search="greedy", second_pass=False)
+    recognizer = quick_recognizer()
     app = create_app(Server(recognizer, Limits(idle_s=3.0), num_threads=1), Access())
     with (
         TestClient(app) as client,

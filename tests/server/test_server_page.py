@@ -18,10 +18,9 @@ from starlette.datastructures import Headers
 from starlette.testclient import TestClient
 from support.c_build import lock
 from support.recognition import recognize
+from support.server import quick_recognizer
 from support.synth import speech, write_audio
 
-from asr import Recognizer
-from asr.runtime.onnx_model import bundled_model
 from asr.runtime.search import Word
 from asr.streaming.events import Final
 from asr.streaming.server import page
@@ -88,7 +87,7 @@ def test_captions_survive_the_server(tmp_path: Path) -> None:
 
     # The second connection began in the silence between the two utterances, and continued without a gap.
     sent = [np.fromfile(tmp_path / f"{i}.s16", np.int16) for i in (0, 1)]
-    recognizer = Recognizer(bundled_model("int8"), search="greedy", second_pass=False)
+    recognizer = quick_recognizer()
     recognized = [[event for event in recognize(recognizer, samples) if isinstance(event, Final)] for samples in sent]
     begins = [k for k in range(0, len(sent[0]), 1600) if np.array_equal(sent[0][k:], sent[1][: len(sent[0]) - k])]
     assert len(begins) == 1
@@ -146,7 +145,7 @@ def test_a_file_is_captioned_where_it_is_dropped(pages: tuple[Any, Path]) -> Non
     assert seen["refused"].startswith("notes.txt cannot be read: it is not audio or video")
     sent = np.fromfile(folder / "sent.s16", np.int16)
     assert abs(len(sent) - len(speech(FIRST))) <= 2
-    recognizer = Recognizer(bundled_model("int8"), search="greedy", second_pass=False)
+    recognizer = quick_recognizer()
     (final,) = (event for event in recognize(recognizer, sent) if isinstance(event, Final))
     assert seen["dropped"] == [shifted(final, 0.0).text] and seen["error"] == ""
     assert seen["chosen"] == 2 * seen["dropped"] and seen["listen"] == "Start listening"

@@ -13,13 +13,12 @@ import pytest
 import soxr
 from support.raw_sockets import health
 from support.recognition import finals, plain_text, recognize
-from support.server import RunningServer, serving
+from support.server import RunningServer, quick_recognizer, serving
 from support.synth import speech
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from asr import Recognizer
-from asr.runtime.onnx_model import bundled_model
 from asr.streaming import Final
 from asr.streaming.server.protocols.vosk import Dialogue
 
@@ -38,7 +37,7 @@ def server() -> Iterator[RunningServer]:
 @pytest.fixture(scope="module")
 def expected(sample: np.ndarray) -> str:
     """The result of the server's recognizer for the sample."""
-    recognizer = Recognizer(bundled_model("int8"), search="greedy", second_pass=False)
+    recognizer = quick_recognizer()
     return plain_text(finals(recognize(recognizer, sample)))
 
 

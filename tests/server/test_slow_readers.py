@@ -16,9 +16,9 @@ from starlette.websockets import WebSocketDisconnect
 from support.connections import Client, with_server
 from support.raw_sockets import BINARY, frame
 from support.scheduling import running
+from support.server import quick_recognizer
 
 from asr import Recognizer
-from asr.runtime.onnx_model import bundled_model
 from asr.runtime.search import Word
 from asr.streaming import Event, Final
 from asr.streaming.server import session as session_module
@@ -47,7 +47,7 @@ DETAILS = json.dumps(
 
 @pytest.fixture(scope="module")
 def recognizer() -> Recognizer:
-    return Recognizer(bundled_model("int8"), search="greedy", second_pass=False)
+    return quick_recognizer()
 
 
 # ---- sessions ----

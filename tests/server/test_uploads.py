@@ -24,10 +24,9 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.testclient import TestClient
 from support.media import inflated, with_many_samples
+from support.server import quick_recognizer
 from test_transcriptions import audio_file
 
-from asr import Recognizer
-from asr.runtime.onnx_model import bundled_model
 from asr.runtime.search import Word
 from asr.streaming import Final
 from asr.streaming.audio import audio_file as audio_file_module
@@ -80,7 +79,7 @@ def test_defect_of_a_decoder_ends_the_session(
         yield
 
     monkeypatch.setattr(uploads, "read_blocks", read_blocks)
-    server = Server(Recognizer(bundled_model("int8"), search="greedy", second_pass=False), num_threads=1)
+    server = Server(quick_recognizer(), num_threads=1)
     with TestClient(create_app(server, Access()), base_url="http://localhost") as client:
         answer = client.post("/v1/audio/transcriptions", files={"file": ("a.wav", b"any")})
     error = answer.json()["error"]
@@ -125,7 +124,7 @@ def test_slow_files_delay_nobody_else(monkeypatch: pytest.MonkeyPatch, sample: n
 @pytest.fixture(scope="module")
 def client() -> Iterator[TestClient]:
     server = Server(
-        Recognizer(bundled_model("int8"), lm=None, search="greedy", second_pass=False),
+        quick_recognizer(lm=None),
         limits=Limits(max_sessions=2),
         num_threads=1,
     )
@@ -271,7 +270,7 @@ def test_full_disk_is_no_fault_of_the_file(monkeypatch: pytest.MonkeyPatch) -> N
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(tempfile.SpooledTemporaryFile, "rollover", rollover)
-    server = Server(Recognizer(bundled_model("int8"), search="greedy", second_pass=False), num_threads=1)
+    server = Server(quick_recognizer(), num_threads=1)
     with TestClient(create_app(server, Access()), base_url="http://localhost") as client:
         answer = client.post("/v1/audio/transcriptions", files={"file": ("a.wav", b"any")})
     assert answer.status_code == 507 and "No space left on device" in answer.json()["error"]["message"]

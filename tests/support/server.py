@@ -11,6 +11,15 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
+
+from asr import Recognizer
+from asr.runtime.onnx_model import bundled_model
+
+
+def quick_recognizer(**options: Any) -> Recognizer:
+    """The recognizer of the process of `serving`, with `options` of its command line."""
+    return Recognizer(bundled_model("int8"), **{"search": "greedy", "second_pass": False, **options})
 
 
 @dataclass
