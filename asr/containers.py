@@ -7,7 +7,7 @@ also reads a truncated Ogg, WAV, AIFF, AU or W64 file without an error.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import IO, NamedTuple
 
 UNKNOWN_SIZE = 0x7FFF0000
@@ -31,6 +31,8 @@ _FIRST_BYTES = 4 + 32 + 16
 MAX_PARTS = 1000
 """Maximum number of recordings to find in a file, and of Ogg pages without data, because each takes time but few
 bytes."""
+_USUAL_CHUNKS = (b"fmt ", b"data", b"fact", b"LIST")
+_MAX_FORMAT = 4096
 _BOXES = (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip")
 
 
@@ -75,45 +77,96 @@ def parts(
 class Layout(NamedTuple):
     """Header and audio of a file whose header libsndfile misunderstands.
 
-    ranges: (begin, end) in bytes, to be read as one file. size_at: position of the header's size of the audio, to be
-    replaced by UNSIZED. is_unsized: the header says 0 bytes.
+    header: a header that it understands, after which audio follows up to the end. ranges: (begin, end) of the audio in
+    bytes, to be read as one. is_unsized: the header of the file says 0 bytes.
     """
 
+    header: bytes
     ranges: list[tuple[int, int]]
-    size_at: int
-    is_unsized: bool
+    is_unsized: bool = False
+
+
+class Chunk(NamedTuple):
+    """A chunk of a WAV file. begin, end: of its content, in bytes. next: position of the chunk after it."""
+
+    name: bytes
+    begin: int
+    end: int
+    next: int
 
 
 def unusual_layout(file: IO[bytes], size: int) -> Layout | None:
     """The layout of a WAV or AU file whose header says 0 bytes of audio although more bytes follow, because its
-    recorder crashed, or of a WAV file with several chunks of audio; None for other files. size: bytes of the file."""
+    recorder crashed, or of a WAV file with several chunks of audio, or with a chunk of odd size before the audio that
+    lacks its padding; None for other files. size: bytes of the file."""
+    file.seek(0)
+    head = file.read(24)
+    if head.startswith(b".snd"):
+        begin = int.from_bytes(head[4:8], "big")
+        is_unsized = head[8:12] == bytes(4) and size > begin >= len(head)
+        return (
+            Layout(head[:4] + len(head).to_bytes(4, "big") + UNSIZED + head[12:], [(begin, size)], True)
+            if is_unsized
+            else None
+        )
+    found: list[Chunk] = []
+    format = b""
+    is_padded = True
+    for chunk in wav_chunks(file, size):
+        if chunk.name == b"data":
+            next_name, next_bytes = _chunk(file, chunk.begin)
+            is_empty = chunk.begin == chunk.end and not found and size > chunk.begin
+            if is_empty and (not next_name or chunk.begin + next_bytes > size):
+                return Layout(wav_header(format), [(chunk.begin, size)], True) if format else None
+            found.append(chunk)
+        elif not found:
+            is_padded &= (chunk.next - chunk.begin) % 2 == 0
+            if chunk.name == b"fmt ":
+                format = wav_format(file, chunk)
+    if not format or not found or (len(found) == 1 and is_padded):
+        return None
+    return Layout(wav_header(format), [(chunk.begin, min(chunk.end, size)) for chunk in found])
+
+
+def wav_chunks(file: IO[bytes], size: int) -> Iterator[Chunk]:
+    """The chunks of a WAV file, up to MAX_PARTS; none of another file. size: bytes of the file."""
     file.seek(0)
     head = file.read(12)
-    if head.startswith(b".snd"):
-        is_unsized = head[8:12] == bytes(4) and size > int.from_bytes(head[4:8], "big")
-        return Layout([(0, size)], 8, True) if is_unsized else None
     if head[:4] != b"RIFF" or head[8:] != b"WAVE":
-        return None
-    found: list[tuple[int, int]] = []
+        return
     position = len(head)
     for _ in range(MAX_PARTS):
         name, num_bytes = _chunk(file, position)
-        begin = position + 8
         if not name or position >= size:
-            break
-        if name == b"data":
-            next_name, next_bytes = _chunk(file, begin)
-            if num_bytes == 0 and not found and size > begin and (not next_name or begin + next_bytes > size):
-                return Layout([(0, size)], begin - 4, True)
-            found.append((begin, min(begin + num_bytes, size)))
-        position = begin + num_bytes + num_bytes % 2
-    return Layout([(0, found[0][1]), *found[1:]], found[0][0] - 4, False) if len(found) > 1 else None
+            return
+        begin = position + 8
+        position = end = begin + num_bytes
+        if num_bytes % 2 and _chunk(file, end)[0] not in _USUAL_CHUNKS:  # some programs write no padding
+            position += 1
+        yield Chunk(name, begin, end, position)
+
+
+def wav_format(file: IO[bytes], chunk: Chunk) -> bytes:
+    """The content of a "fmt " chunk; empty if it is too large."""
+    file.seek(chunk.begin)
+    return file.read(chunk.end - chunk.begin) if chunk.end - chunk.begin <= _MAX_FORMAT else b""
+
+
+def wav_header(format: bytes, size: bytes = UNSIZED) -> bytes:
+    """The header of a WAV file with one chunk of audio. format: see `wav_format`. size: the bytes of the audio, as in
+    the header."""
+    padded = format + bytes(len(format) % 2)
+    return b"RIFF" + UNSIZED + b"WAVEfmt " + len(format).to_bytes(4, "little") + padded + b"data" + size
 
 
 def _chunk(file: IO[bytes], at: int) -> tuple[bytes, int]:
     """Name and bytes of the RIFF chunk at a position; the name is empty if there is none."""
     file.seek(at)
-    header = file.read(8)
+    return chunk_of(file.read(8))
+
+
+def chunk_of(header: bytes) -> tuple[bytes, int]:
+    """Name and bytes of a RIFF chunk; the name is empty if `header` is none."""
     is_chunk = len(header) == 8 and all(0x20 <= byte < 0x7F for byte in header[:4])
     return (header[:4] if is_chunk else b""), int.from_bytes(header[4:], "little")
 

@@ -41,7 +41,9 @@ def read_blocks(
 ) -> Generator[tuple[np.ndarray, int], None, None]:
     """Yields blocks of `block_s` seconds: (num_samples,) float32 in ±1, and the sample rate in Hz.
 
-    path: a path, "-" for standard input, or an open file with a `fileno`, which stays open.
+    path: a path, "-" for standard input, or a file opened in binary mode, which stays open: a file, which is read from
+        its beginning, the pipe of a process, or any other object with `read`, such as `io.BytesIO`, which is read to
+        its end before the first block.
     raw_rate: the content is raw samples at this rate: int16, little-endian, mono.
     stopped: called while the reader waits for a pipe or searches a file; if true, the audio has ended.
     max_s: maximum duration of the audio, in seconds.

@@ -18,12 +18,16 @@ from typing import IO, TYPE_CHECKING, Any
 from asr.containers import (
     FFMPEG_KINDS,
     MAX_PARTS,
-    UNSIZED,
+    UNKNOWN_SIZE,
     AudioFileError,
+    chunk_of,
     kind_of,
     knows_length,
     parts,
     unusual_layout,
+    wav_chunks,
+    wav_format,
+    wav_header,
 )
 from asr.streaming.audio.ffmpeg import HOW_TO_INSTALL, IN_TIME, Ffmpeg, find_ffmpeg
 from asr.text import printable
@@ -38,6 +42,8 @@ STDIN = "-"
 INTO_A_PIPE = f"ffmpeg -v error -nostdin -i FILE {' '.join(IN_TIME)} -f wav - |"
 _STREAMED = (b"RIFF", b"RF64", b"FORM", b".snd", b"fLaC")
 """Magic numbers of the formats that libsndfile reads without seeking to the end."""
+_ENDLESS = "G72"
+"""Beginning of the encodings, G.721 and G.723, of which libsndfile never sees the end in a pipe."""
 _SDS = b"\xf0\x7e"
 """Magic number of MIDI sample dumps. For a damaged one, libsndfile writes thousands of lines to standard output."""
 _HEAD = 16
@@ -74,9 +80,7 @@ def open_recordings(
                 return
             # A file that begins with zeros is not audio and may be endless, like /dev/zero.
             content = pipe.read_all() if head.strip(b"\0") else head
-            stored = stack.enter_context(tempfile.TemporaryFile())
-            stored.write(content)
-            file = _open_file(stored, stack)
+            file = _open_file(BytesIO(content), stack)
         elif raw_rate is not None:
             yield Opened(iter([(_sound_file(file.fileno(), raw_rate), True)]))
             return
@@ -131,12 +135,15 @@ def _sound_file(source: Any, raw_rate: int | None = None) -> SequentialFile:
 
 
 def _open_file(path: str | Path | IO[bytes], stack: contextlib.ExitStack) -> Any:
-    """The file or pipe, at its beginning."""
+    """The file, at its beginning, or the pipe."""
     if not isinstance(path, (str, Path)):
-        path.flush()
-        file = open(path.fileno(), "rb", closefd=False)  # noqa: SIM115, closed by `stack`
-        file.seek(0)
-        return stack.enter_context(file)
+        file = _with_descriptor(path, stack)
+        file.flush()
+        is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+        own = open(file.fileno(), "rb", buffering=-1 if is_file else 0, closefd=False)  # noqa: SIM115, closed by `stack`
+        if is_file:
+            own.seek(0)
+        return stack.enter_context(own)
     if path == STDIN:
         return stack.enter_context(_open_stdin())
     if Path(path).is_fifo():
@@ -151,6 +158,27 @@ def _open_file(path: str | Path | IO[bytes], stack: contextlib.ExitStack) -> Any
     raise AudioFileError(f"there is no audio file {name_of(path)}{hint}")
 
 
+def _with_descriptor(source: Any, stack: contextlib.ExitStack) -> Any:
+    """An open file whose descriptor has its content: itself, or a copy of what is only in memory, unpacked or
+    received, as from BytesIO, gzip or a web client."""
+    below = getattr(source, "file", source)  # of a named temporary file
+    if isinstance(getattr(below, "raw", below), FileIO) or isinstance(source, tempfile.SpooledTemporaryFile):
+        return source
+    if not hasattr(source, "read"):
+        raise AudioFileError(
+            f"the audio has the type {type(source).__name__}; it must be a path or a file opened in binary mode, such "
+            "as io.BytesIO(content)"
+        )
+    if hasattr(source, "seekable") and source.seekable():
+        source.seek(0)
+    copy: Any = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
+    while piece := source.read(Pipe.PIECE):
+        if not isinstance(piece, bytes):
+            raise AudioFileError("the file is open as text; open it in binary mode: open(path, 'rb')")
+        copy.write(piece)
+    return copy
+
+
 def _open_stdin() -> FileIO:
     if sys.stdin is None:
         raise AudioFileError(f"standard input is closed; send audio into it: {INTO_A_PIPE} ...")
@@ -160,18 +188,58 @@ def _open_stdin() -> FileIO:
 
 
 def _of_pipe(pipe: Pipe, raw_rate: int | None, name: str, warn: Callable[[str], object]) -> Opened | None:
-    """The recording in a pipe; None if libsndfile cannot read its format."""
+    """The recordings in a pipe; None if libsndfile cannot read its format as it arrives."""
     import soundfile
 
     try:
         file = _sound_file(pipe, raw_rate)
-        if file.frames == 0 and (layout := unusual_layout(BytesIO(pipe.kept), len(pipe.kept))):
-            pipe.begin_again(layout.size_at, UNSIZED)
+        if file.subtype.startswith(_ENDLESS):
+            return None
+        head = pipe.kept
+        size = max(len(head), _size_in_header(head))
+        if file.frames == 0 and (layout := unusual_layout(BytesIO(head), size)):
+            pipe.begin_again(layout.header, layout.ranges[0][0])
             file = _sound_file(pipe, raw_rate)
             warn(_unsized(name))
+            return Opened(iter([(file, False)]))
     except soundfile.LibsndfileError:
         return None
-    return Opened(iter([(file, False)]))
+    return Opened((each, False) for each in _audio_chunks(pipe, file, head))
+
+
+def _size_in_header(head: bytes) -> int:
+    """The size of a WAV file according to its header."""
+    return 8 + int.from_bytes(head[4:8], "little")
+
+
+def _audio_chunks(pipe: Pipe, file: SequentialFile, head: bytes) -> Iterator[SequentialFile]:
+    """The audio of a pipe: that of each chunk of a WAV file, else that of `file`. head: its first bytes.
+
+    Waits for further chunks only if the size of the file in its header includes them, because the writer may leave the
+    pipe open.
+    """
+    format, at, left = b"", 0, 0
+    for chunk in wav_chunks(BytesIO(head), len(head)):
+        if chunk.name == b"fmt ":
+            format = wav_format(BytesIO(head), chunk)
+        if chunk.name == b"data":
+            at, left = chunk.begin - 8, _size_in_header(head) - chunk.begin + 8
+            break
+    if not format or not at or chunk.end - chunk.begin >= UNKNOWN_SIZE:
+        yield file
+        return
+    while True:
+        name, num_bytes = chunk_of(header := pipe.read_at(at, 8))
+        at, left = at + 8, left - 8
+        if name == b"data":
+            begin = wav_header(format, header[4:])
+            pipe.begin_again(begin, at, num_bytes)
+            yield _sound_file(pipe)
+            at = len(begin)
+        num_bytes += num_bytes % 2
+        at, left = at + num_bytes, left - num_bytes
+        if not name or left < 8:
+            return
 
 
 def _of_libsndfile(
@@ -187,7 +255,7 @@ def _of_libsndfile(
     is_sized = [kind != "mp3" or knows_length(file, begin) for begin, _ in sections]
     sources: list[Any]
     if layout := unusual_layout(file, size):
-        sources = [Section(file, layout.ranges, layout.size_at)]
+        sources = [Section(file, layout.ranges, layout.header)]
         if layout.is_unsized:
             warn(_unsized(name))
     elif len(sections) > 1:
@@ -228,13 +296,13 @@ def _unsized(name: str) -> str:
 class Section:
     """Ranges of a file as one file, with the interface of a file."""
 
-    def __init__(self, file: IO[bytes], ranges: list[tuple[int, int]], size_at: int | None = None) -> None:
-        """ranges: (begin, end) in bytes. size_at: position of a size that is replaced by UNSIZED."""
-        self._file, self._ranges, self._size_at = file, ranges, size_at
+    def __init__(self, file: IO[bytes], ranges: list[tuple[int, int]], header: bytes = b"") -> None:
+        """ranges: (begin, end) in bytes. header: what is read before them."""
+        self._file, self._ranges, self._header = file, ranges, header
         self._position = 0
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        length = sum(end - begin for begin, end in self._ranges)
+        length = len(self._header) + sum(end - begin for begin, end in self._ranges)
         self._position = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: length}[whence]
         return self._position
 
@@ -242,15 +310,13 @@ class Section:
         return self._position
 
     def read(self, size: int) -> bytes:
-        data, before = b"", 0
+        data, before = self._header[self._position : self._position + size], len(self._header)
         for begin, end in self._ranges:
             at = self._position + len(data) - before
             if len(data) < size and 0 <= at < end - begin:
                 self._file.seek(begin + at)
                 data += self._file.read(min(size - len(data), end - begin - at))
             before += end - begin
-        if self._size_at is not None and 0 <= (at := self._size_at - self._position) <= len(data) - len(UNSIZED):
-            data = data[:at] + UNSIZED + data[at + len(UNSIZED) :]
         self._position += len(data)
         return data
 
@@ -276,6 +342,7 @@ class Pipe:
         self._content = bytearray()
         self._begin = 0  # position of the content in the file
         self._position = 0
+        self._end = self.LENGTH  # of the file
         self._ended = False
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
@@ -290,6 +357,7 @@ class Pipe:
         # Before the audio libsndfile skips chunks. After it, it looks for more of them, which would wait for the end.
         if at < 0 or (at > len(self._content) and (at > MAX_PIPED or any(x in self._content for x in self.AUDIO))):
             return b""
+        size = max(0, min(size, self._end - self._position))
         while len(self._content) < at + size and self._receive():
             pass
         data = bytes(self._content[at : at + size])
@@ -309,10 +377,21 @@ class Pipe:
         """The bytes that were read last; all of them while a header is read."""
         return bytes(self._content)
 
-    def begin_again(self, at: int, data: bytes) -> None:
-        """Goes back to the beginning, with `data` at this position instead of what was there."""
-        self._content[at : at + len(data)] = data
-        self._position = 0
+    def begin_again(self, header: bytes, at: int, size: int = LENGTH) -> None:
+        """Begins a new file: `header`, then `size` bytes from this position of the former one, which must be kept."""
+        self._content[: at - self._begin] = header
+        self._begin = self._position = 0
+        self._end = len(header) + size
+
+    def read_at(self, position: int, size: int) -> bytes:
+        """Bytes at this position, which may be far beyond those that were read and beyond the end of the file."""
+        while self._begin + len(self._content) < position:
+            self._begin += len(self._content)
+            self._content.clear()
+            if not self._receive():
+                return b""
+        self._position, self._end = position, self.LENGTH
+        return self.read(size)
 
     def read_all(self) -> bytes:
         """All of the input. Raises AudioFileError if it exceeds MAX_PIPED."""

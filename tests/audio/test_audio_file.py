@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import subprocess
 import sys
+import tempfile
 import threading
+import zipfile
 from pathlib import Path
 from typing import Any, Literal
 
@@ -171,13 +174,88 @@ def test_a_wav_without_audio_stays_one(sample: np.ndarray, tmp_path: Path) -> No
         assert read(path, warn=warnings.append)[1] == f"{path} holds no audio" and not warnings
 
 
-def test_all_chunks_of_audio_are_read(sample: np.ndarray, tmp_path: Path) -> None:
-    path, wav = tmp_path / "a.wav", encode(sample, "wav")
-    begin = wav.index(b"data")
-    chunks = [b"data" + len(piece).to_bytes(4, "little") + piece for piece in (wav[begin + 8 : 50000], wav[50000:])]
-    path.write_bytes(wav[:begin] + chunks[0] + b"LIST" + (4).to_bytes(4, "little") + b"INFO" + chunks[1])
-    samples, trouble = read(path)
-    assert np.array_equal(samples, sample / np.float32(32768)) and trouble == ""
+def chunk(name: bytes, content: bytes) -> bytes:
+    return name + len(content).to_bytes(4, "little") + content
+
+
+def wav_of(*chunks: bytes) -> bytes:
+    """A WAV file of int16 at 16 kHz."""
+    format = chunk(b"fmt ", bytes.fromhex("0100 0100 803e0000 007d0000 0200 1000"))
+    return chunk(b"RIFF", b"WAVE" + format + b"".join(chunks))
+
+
+@pytest.mark.parametrize(
+    "between", [b"", chunk(b"LIST", b"INFO"), chunk(b"data", b""), chunk(b"junk", bytes(3_000_000))]
+)
+@pytest.mark.parametrize("cut", [0, 50000])
+def test_all_chunks_of_audio_are_read(cut: int, between: bytes, sample: np.ndarray, tmp_path: Path) -> None:
+    path, fifo, audio = tmp_path / "a.wav", tmp_path / "fifo", sample.tobytes()
+    content = wav_of(chunk(b"data", audio[:cut]), between, chunk(b"data", audio[cut:]), chunk(b"LIST", b"INFO"))
+    path.write_bytes(content)
+    os.mkfifo(fifo)
+    threading.Timer(0.1, fifo.write_bytes, [content]).start()
+    for source in (path, fifo):
+        samples, trouble = read(source)
+        assert np.array_equal(samples, sample / np.float32(32768)) and trouble == ""
+
+
+def test_a_chunk_of_odd_size_without_padding(sample: np.ndarray, tmp_path: Path) -> None:
+    path, content = tmp_path / "a.wav", wav_of(chunk(b"LIST", b"INFOabc"), chunk(b"data", sample.tobytes()))
+    assert content.count(b"abcdata") == 1
+    for written in (content, content.replace(b"abcdata", b"abc\0data")):
+        path.write_bytes(written)
+        samples, trouble = read(path)
+        assert np.array_equal(samples, sample / np.float32(32768)) and trouble == ""
+
+
+def test_a_wav_in_a_pipe_ends_where_its_header_says(sample: np.ndarray) -> None:
+    """The writer may leave the pipe open, or send something else."""
+    reader, writer = os.pipe()
+    results: list[tuple[np.ndarray, str]] = []
+    with open(reader, "rb", buffering=0) as pipe, open(writer, "wb", buffering=0) as end:
+        thread = threading.Thread(target=lambda: results.append(read(pipe)), daemon=True)
+        thread.start()
+        end.write(wav_of(chunk(b"data", sample.tobytes())))
+        thread.join(60)
+        assert results and len(results[0][0]) == len(sample) and results[0][1] == ""
+
+
+@pytest.mark.parametrize("subtype", ["G721_32", "G723_24"])
+def test_encodings_without_end_in_a_pipe(subtype: str, sample: np.ndarray, tmp_path: Path) -> None:
+    path, fifo = tmp_path / "a.au", tmp_path / "fifo"
+    soundfile.write(path, sample, 16000, subtype=subtype)
+    os.mkfifo(fifo)
+    threading.Timer(0.1, fifo.write_bytes, [path.read_bytes()]).start()
+    assert len(read(fifo, max_s=60.0)[0]) == len(read(path)[0]) >= len(sample)
+
+
+def test_any_open_file_is_read(sample: np.ndarray, tmp_path: Path) -> None:
+    path, packed, wav = tmp_path / "a.wav", tmp_path / "a.wav.gz", encode(sample, "wav")
+    path.write_bytes(wav)
+    packed.write_bytes(gzip.compress(wav))
+    with (
+        path.open("rb") as file,
+        path.open("rb", buffering=0) as unbuffered,
+        gzip.open(packed) as unpacked,
+        tempfile.NamedTemporaryFile() as named,
+        tempfile.SpooledTemporaryFile() as spooled,
+        subprocess.Popen(["cat", path], stdout=subprocess.PIPE) as process,
+        zipfile.ZipFile(tmp_path / "a.zip", "w") as archive,
+    ):
+        file.read(1000)  # files are read from their beginning
+        named.write(wav)
+        spooled.write(wav)
+        archive.writestr("a.wav", wav)
+        with archive.open("a.wav") as member:
+            for source in (file, unbuffered, unpacked, named, spooled, process.stdout, member, io.BytesIO(wav)):
+                samples, trouble = read(source)
+                assert np.array_equal(samples, sample / np.float32(32768)) and trouble == ""
+                assert not source.closed
+
+
+def test_what_is_no_open_file(tmp_path: Path) -> None:
+    assert "open it in binary mode: open(path, 'rb')" in read(io.StringIO("RIFF"))[1]
+    assert "has the type bytes; it must be a path or a file opened in binary mode, such as io.B" in read(b"RIFF")[1]
 
 
 def test_a_flac_of_unknown_length(sample: np.ndarray, tmp_path: Path) -> None:
