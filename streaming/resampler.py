@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 
 from asr._core import MAX_SAMPLE_RATE, MIN_SAMPLE_RATE, Resampler
@@ -23,7 +25,7 @@ def check_sample_rate(sample_rate: int) -> None:
 
 
 def as_samples(samples: object) -> np.ndarray:
-    """An array of float32 or int16: other floats, and lists of floats, are converted.
+    """An array of float32 or int16: other floats, other byte orders, and lists of floats are converted.
 
     Raises ValueError, with the conversion to use, for whole numbers of other ranges and for anything else.
     """
@@ -32,11 +34,16 @@ def as_samples(samples: object) -> np.ndarray:
             samples = np.array(samples)
         except ValueError:
             raise ValueError("samples are a list of lists of different lengths; expected numbers") from None
+    if isinstance(samples, (str, os.PathLike)) or hasattr(samples, "read"):
+        raise ValueError(
+            f"samples have the type {type(samples).__name__}; for a file, pass the blocks of asr.streaming.read_blocks"
+        )
     if not isinstance(samples, np.ndarray):
         raise ValueError(
             f"samples have the type {type(samples).__name__}; expected an array of float32 in ±1 or int16: use "
             "numpy.frombuffer(samples, numpy.int16) for bytes of int16, numpy.asarray(samples) for other arrays"
         )
+    samples = samples.astype(samples.dtype.newbyteorder("="), copy=False)
     if samples.dtype == np.float32 or samples.dtype == np.int16:
         return samples
     if samples.dtype.kind == "f":
@@ -45,7 +52,7 @@ def as_samples(samples: object) -> np.ndarray:
     cures = {
         "int32": ": pass (samples / 2**31).astype(numpy.float32)",
         "uint8": ": pass (samples.astype(numpy.float32) - 128) / 128",
-        "int64": ": pass samples.astype(numpy.int16) if they are in [-32768, 32767]",
+        "int64": ": pass numpy.asarray(samples, numpy.int16) if they are in [-32768, 32767]",
     }
     cure = cures.get(samples.dtype.name, "")
     raise ValueError(f"samples have dtype {samples.dtype}; expected float32 in ±1 or int16{cure}")
@@ -55,9 +62,10 @@ def check_samples(samples: object) -> np.ndarray:
     """(num_samples,) float32 or int16, see `as_samples`. Raises ValueError for another shape."""
     converted = as_samples(samples)
     if converted.ndim != 1:
+        cure = ": pass samples.T" if converted.ndim == 2 and converted.shape[0] <= MAX_CHANNELS else ""
         raise ValueError(
             f"samples have shape {converted.shape}; expected (num_samples,), or (num_samples, num_channels) with at "
-            f"most {MAX_CHANNELS} channels"
+            f"most {MAX_CHANNELS} channels{cure}"
         )
     return converted
 

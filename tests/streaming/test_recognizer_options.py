@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -63,14 +64,18 @@ def test_model_without_decoder_allows_only_beam_search(onnx: OnnxModel) -> None:
     ("samples", "message"),
     [
         (b"1234", r"samples have the type bytes; expected .*: use numpy\.frombuffer\(samples, numpy\.int16\) for"),
-        ([0, 1], r"dtype int64; expected float32 in ±1 or int16: pass samples\.astype\(numpy\.int16\)"),
+        ([0, 1], r"dtype int64; expected float32 in ±1 or int16: pass numpy\.asarray\(samples, numpy\.int16\)"),
         ([[0.0], [0.1, 0.2]], "samples are a list of lists of different lengths"),
+        (np.zeros(10, ">i4"), r"dtype int32; .*: pass \(samples"),
+        ("a.wav", r"type str; for a file, pass the blocks of asr\.streaming\.read_blocks"),
+        (Path("a.wav"), r"asr\.streaming\.read_blocks"),
+        (io.BytesIO(), r"asr\.streaming\.read_blocks"),
         (["a"], "dtype <U1; expected float32 in ±1 or int16$"),
         (np.zeros(10, np.int32), r"dtype int32; .*: pass \(samples / 2\*\*31\)\.astype\(numpy\.float32\)"),
         (np.zeros(10, np.uint8), r"dtype uint8; .*: pass \(samples\.astype\(numpy\.float32\) - 128\) / 128"),
         (
             np.zeros((2, 100), np.float32),
-            r"shape \(2, 100\); expected \(num_samples,\), or \(num_samples, num_channels",
+            r"shape \(2, 100\); expected \(num_samples,\), or \(num_samples, num_channels.*: pass samples\.T$",
         ),
         (np.zeros((10, 2), np.int32), "dtype int32"),
         (np.zeros((10, 2, 1), np.float32), r"shape \(10, 2, 1\)"),
@@ -90,6 +95,14 @@ def test_other_floats_are_converted(recognizer: Recognizer, conversation: np.nda
         stream.finish()
     expected, found = (stream.events() for stream in streams)
     assert found == expected and expected
+
+
+@pytest.mark.parametrize("dtype", [">i2", "<i2", ">f4", ">f8"])
+def test_samples_of_any_byte_order(recognizer: Recognizer, sample: np.ndarray, dtype: str) -> None:
+    """As scipy reads RIFX, or numpy AIFF."""
+    audio = sample[:48000]
+    other = audio.astype(dtype) if dtype.endswith("i2") else (audio / np.float32(32768)).astype(dtype)
+    assert recognize(recognizer, other) == recognize(recognizer, audio)
 
 
 @pytest.mark.filterwarnings("error")
