@@ -60,7 +60,7 @@ def read_blocks(
     try:
         with open_recordings(path, raw_rate, stopped, warn) as opened:
             for file, is_sized in opened.recordings:
-                for block in _read(file, is_sized, name, block_s, done_s, max_s):
+                for block in _read(file, is_sized, name, block_s, done_s, max_s, stopped):
                     done_s += len(block) / file.samplerate
                     if done_s > max_s:
                         raise AudioFileError(f"{name} lasts more than {max_s:g} s; the maximum is {max_s:g} s")
@@ -91,12 +91,18 @@ def duration_s(path: str | Path, raw_rate: int | None = None) -> float:
 
 
 def _read(
-    file: SequentialFile, is_sized: bool, name: str, block_s: float, done_s: float, max_s: float
+    file: SequentialFile,
+    is_sized: bool,
+    name: str,
+    block_s: float,
+    done_s: float,
+    max_s: float,
+    stopped: Callable[[], object],
 ) -> Iterator[np.ndarray]:
     """Yields the blocks of one recording, (num_samples, num_channels), and closes it; `done_s` seconds of audio were
     read before, out of at most `max_s`.
 
-    is_sized: whether its header has the length.
+    is_sized: whether its header has the length. stopped: see `read_blocks`.
     Raises AudioFileError before the first block if the header has more than `max_s`; after the last if it is truncated.
     """
     num_frames = 0
@@ -115,6 +121,6 @@ def _read(
         promised_s = promised / sample_rate
         if is_sized and (share := share_present(file.extra_info)) < 1:
             promised_s = present_s / max(share, 1e-9)
-        elif promised <= num_frames + (_TOLERANCE if is_mpeg else 0):
+        elif promised <= num_frames + (_TOLERANCE if is_mpeg else 0) or stopped():
             return
     raise AudioFileError(f"{name} is cut short: it holds {present_s:.1f} s of the {promised_s:.1f} s in its header")

@@ -204,7 +204,7 @@ def _of_pipe(pipe: Pipe, raw_rate: int | None, name: str, warn: Callable[[str], 
             return Opened(iter([(file, False)]))
     except soundfile.LibsndfileError:
         return None
-    return Opened((each, False) for each in _audio_chunks(pipe, file, head))
+    return Opened(_audio_chunks(pipe, file, head))
 
 
 def _size_in_header(head: bytes) -> int:
@@ -212,8 +212,9 @@ def _size_in_header(head: bytes) -> int:
     return 8 + int.from_bytes(head[4:8], "little")
 
 
-def _audio_chunks(pipe: Pipe, file: SequentialFile, head: bytes) -> Iterator[SequentialFile]:
-    """The audio of a pipe: that of each chunk of a WAV file, else that of `file`. head: its first bytes.
+def _audio_chunks(pipe: Pipe, file: SequentialFile, head: bytes) -> Iterator[tuple[SequentialFile, bool]]:
+    """The recordings in a pipe: each chunk of a WAV file whose header has the length, else `file`. head: its first
+    bytes.
 
     Waits for further chunks only if the size of the file in its header includes them, because the writer may leave the
     pipe open.
@@ -226,7 +227,7 @@ def _audio_chunks(pipe: Pipe, file: SequentialFile, head: bytes) -> Iterator[Seq
             at, left = chunk.begin - 8, _size_in_header(head) - chunk.begin + 8
             break
     if not format or not at or chunk.end - chunk.begin >= UNKNOWN_SIZE:
-        yield file
+        yield file, False
         return
     while True:
         name, num_bytes = chunk_of(header := pipe.read_at(at, 8))
@@ -234,7 +235,7 @@ def _audio_chunks(pipe: Pipe, file: SequentialFile, head: bytes) -> Iterator[Seq
         if name == b"data":
             begin = wav_header(format, header[4:])
             pipe.begin_again(begin, at, num_bytes)
-            yield _sound_file(pipe)
+            yield _sound_file(pipe), True
             at = len(begin)
         num_bytes += num_bytes % 2
         at, left = at + num_bytes, left - num_bytes

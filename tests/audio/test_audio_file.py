@@ -220,6 +220,18 @@ def test_a_wav_in_a_pipe_ends_where_its_header_says(sample: np.ndarray) -> None:
         assert results and len(results[0][0]) == len(sample) and results[0][1] == ""
 
 
+def test_a_wav_in_a_pipe_whose_writer_dies_is_cut_short(sample: np.ndarray, tmp_path: Path) -> None:
+    fifo, wav = tmp_path / "fifo", wav_of(chunk(b"data", sample.tobytes()))
+    os.mkfifo(fifo)
+    threading.Timer(0.1, fifo.write_bytes, [wav[: 44 + 64000]]).start()
+    samples, trouble = read(fifo)
+    assert len(samples) == 32000 and trouble == f"{fifo} is cut short: it holds 2.0 s of the 5.7 s in its header"
+    threading.Timer(0.1, fifo.write_bytes, [wav[: 44 + 64000]]).start()
+    stop = threading.Event()
+    for _ in read_blocks(fifo, stopped=stop.is_set):
+        stop.set()  # nothing is missing if the reader gives up
+
+
 @pytest.mark.parametrize("subtype", ["G721_32", "G723_24"])
 def test_encodings_without_end_in_a_pipe(subtype: str, sample: np.ndarray, tmp_path: Path) -> None:
     path, fifo = tmp_path / "a.au", tmp_path / "fifo"
