@@ -26,7 +26,7 @@ std::string join(const Parts&... parts) {
 
 [[noreturn]] void refuse(const Option& option, const OptionValue& value) {
   const char* quote = std::holds_alternative<std::string_view>(value) ? "'" : "";
-  const auto show = [](const auto& shown) { return join(shown); };
+  const auto show = [](const auto& shown) { return printable(join(shown)); };
   throw std::invalid_argument(join(option.name, " is ", quote, std::visit(show, value), quote, "; it must be ",
                                    allowed(option)));
 }
@@ -64,7 +64,7 @@ double to_number(const Option& option, const OptionValue& value) {
 }  // namespace
 
 std::invalid_argument no_option(std::string_view name) {
-  std::string text = join("there is no option '", name, "'; the options are ");
+  std::string text = join("there is no option '", printable(name), "'; the options are ");
   for (const Option& option : kOptions) text += join(&option == kOptions ? "" : ", ", option.name);
   return std::invalid_argument(text);
 }

@@ -17,6 +17,8 @@ namespace {
 
 constexpr std::int64_t kMaxDivisor = std::int64_t{1} << 30;
 constexpr float kFarBeyond = 10.0f;   // magnitude of a sample that is probably in the range of int16
+constexpr float kFaint = 0.003f;      // loudest sample of speech, -50 dB, below which many words are wrong
+constexpr double kUsual = 0.3;        // of speech at a usual level
 constexpr int kMaxFarBeyond = 160;    // their number that is reported; a click has fewer
 
 std::string describe_gap(double lost_s) {
@@ -291,7 +293,23 @@ std::size_t Stream::feed(const Sample* samples, std::size_t count) {
   const std::int64_t position = segment_start_ + segment_->num_samples();
   const std::size_t used = segment_->accept(samples, count);
   if constexpr (std::is_same_v<Sample, float>) check_scale(samples, used, position);
+  constexpr float kScale = std::is_same_v<Sample, float> ? 1.0f : 1.0f / 32768.0f;
+  for (std::size_t i = 0; i < used; ++i) loudest_ = std::max(loudest_, std::fabs(kScale * static_cast<float>(samples[i])));
   return used;
+}
+
+// Reports recognized speech that was so faint that many words are wrong, once. A chunk may have the end of an utterance
+// and the beginning of the next one, so the audio of the utterance before counts, too.
+void Stream::check_level(double at_s) {
+  const float loudest = std::max(loudest_, std::exchange(loudest_before_, loudest_));
+  loudest_ = 0.0f;
+  if (faint_reported_ || loudest >= kFaint || loudest <= 0.0f) return;
+  faint_reported_ = true;
+  const auto decibels = [loudest](double from) { return std::to_string(std::lround(20.0 * std::log10(from / loudest))); };
+  unshown_.push_back({Event::Type::kError,
+                      "speech is very faint, " + decibels(1.0) + " dB below full scale, so words may be wrong: raise the "
+                          "level by about " + decibels(kUsual) + " dB (more is not reported)",
+                      at_s, at_s, {}});
 }
 
 // Reports samples that are probably in the range of int16, once.
@@ -337,7 +355,12 @@ bool Stream::done(Mark& mark) {
 
 // with_network: whether events may wait for case and punctuation.
 void Stream::collect_events(bool with_network) {
-  for (Event& event : segment_->take_events()) unshown_.push_back(std::move(event));
+  for (Event& event : segment_->take_events()) {
+    const bool is_final = event.type == Event::Type::kFinal;
+    const double end_s = event.end_s;
+    unshown_.push_back(std::move(event));
+    if (is_final) check_level(end_s);
+  }
   while (!unshown_.empty() && !punctuation_) {
     Event& event = unshown_.front();
     const bool is_partial = event.type == Event::Type::kPartial;

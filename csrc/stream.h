@@ -145,6 +145,7 @@ class Stream {
   template <typename Sample>
   std::size_t feed(const Sample* samples, std::size_t count);
   void check_scale(const float* samples, std::size_t count, std::int64_t position);
+  void check_level(double at_s);
   void collect_events(bool with_network = true);
   void show(ShownText text);
   void show_alternatives(Event& event) const;
@@ -166,6 +167,8 @@ class Stream {
   std::int32_t sample_rate_ = kSampleRate;  // of the last accepted audio
   std::int64_t num_changes_ = 0;
   int num_far_beyond_ = 0;  // samples far beyond 1, until they are reported
+  float loudest_ = 0.0f, loudest_before_ = 0.0f;  // magnitudes of samples: since the last final, and before it
+  bool faint_reported_ = false;
   bool finished_ = false;
   std::string failure_;
 };

@@ -100,6 +100,7 @@ class Alternative:
     """An alternative hypothesis of an utterance.
 
     text: the words as shown, without punctuation, separated by spaces.
+    words: they may begin before those of the final or end after them, but never reach into another utterance.
     confidence: the probability that this is what was said.
     """
 

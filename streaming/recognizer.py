@@ -71,6 +71,8 @@ class Recognizer:
         + "\n    ".join(f"{name}: {described(option)}" for name, option in OPTIONS.items())
         + """
 
+    It can be pickled for another process, which opens the files again.
+
     Raises ValueError for a value out of range, and for a model that cannot be used.
     """
     )
@@ -106,6 +108,9 @@ class Recognizer:
     ) -> None:
         chosen = Options(**options)  # checks the options before files are opened
         model = None if model == "bundled" else model
+        for name, file in {"model": model, "lm": lm, "neural_lm": neural_lm, "punctuation": punctuation}.items():
+            if isinstance(file, str | Path) and "\0" in str(file):
+                raise ValueError(f"{name} is {str(file)!r}; the path of a file has no NUL character")
         hotwords, phrases, mask = _copied(hotwords), _copied(phrases), _copied(mask)
         replace, command_list = _copied(replace), _copied(command_list)
         self._given: dict[str, Any] = {
@@ -241,6 +246,19 @@ class Recognizer:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return self._given[name]
 
+    def __copy__(self) -> Recognizer:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Recognizer:
+        return self
+
+    def __reduce__(self) -> tuple[Callable[..., Recognizer], tuple[dict[str, Any]]]:
+        """Another process opens the files again."""
+        for name in ("model", "lm", "neural_lm", "punctuation"):
+            if not isinstance(self._given[name], str | Path | None):
+                raise TypeError(f"a Recognizer with an open {name} cannot be pickled: give the path of the file")
+        return _from_given, (self._given,)
+
     def __repr__(self) -> str:
         return f"Recognizer({', '.join(f'{name}={value!r}' for name, value in self._given.items())})"
 
@@ -288,6 +306,10 @@ class Recognizer:
     def stream(self) -> Stream:
         """A new stream: it has the state of one audio source and is used by one thread at a time."""
         return Stream(self)
+
+
+def _from_given(given: dict[str, Any]) -> Recognizer:
+    return Recognizer(**given)
 
 
 def _copied(lines: _List) -> _List:

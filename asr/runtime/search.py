@@ -83,6 +83,8 @@ def list_text(name: str, lines: str | Path | Sequence[str]) -> str:
 
     lines: the entries, or the path of a text file with one per line. Raises ValueError if it cannot be read.
     """
+    if isinstance(lines, str | Path) and "\0" in str(lines):
+        raise ValueError(f"{name} is {str(lines)!r}; the path of a file has no NUL character")
     try:
         if isinstance(lines, str | Path):
             with open(lines, encoding="utf-8") as file:

@@ -104,7 +104,7 @@ Hotwords::Hotwords(std::string_view list, const std::vector<std::string>& tokens
   if (lm) pronouncer = std::make_unique<Pronouncer>(*lm);
   Boosts boosts;
   std::set<std::string> used;
-  use_lines(list, warnings_, [&](std::string_view text) {
+  use_lines(list, "hotword", warnings_, [&](std::string_view text) {
     const HotwordLine line = read_hotword(text, boost);
     std::string fault;  // the first one
     bool is_used = false;

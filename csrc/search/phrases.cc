@@ -19,7 +19,7 @@ Phrases::Phrases(std::string_view list, const std::vector<std::string>& tokens, 
   if (over_phones_) pronouncer.emplace(*lm);
   Pronunciations pronunciations;
   std::set<std::string> spelled;
-  use_lines(list, warnings_, [&](std::string_view line) {
+  use_lines(list, "phrase", warnings_, [&](std::string_view line) {
     if (line == kUnknownPhrase) return;
     try {
       const std::string phrase = spelling.spell(line, "phrase");

@@ -15,6 +15,11 @@ constexpr std::string_view kApostrophe = "\xE2\x80\x99"; // U+2019; autocorrecti
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::string_view kWhiteSpace = " \t\r\n\v\f";
 
+bool is_control(char byte) {
+  const auto code = static_cast<unsigned char>(byte);
+  return code < 0x20 || code == 0x7f;
+}
+
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
   for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
     text.replace(at, from.size(), to);
@@ -146,6 +151,18 @@ std::vector<std::string_view> list_lines(std::string_view text) {
     lines.push_back(line.substr(first, line.find_last_not_of(kWhiteSpace) - first + 1));
   }
   return lines;
+}
+
+bool has_control_characters(std::string_view text) {
+  return std::any_of(text.begin(), text.end(), [](char byte) {
+    return is_control(byte) && kWhiteSpace.find(byte) == std::string_view::npos;
+  });
+}
+
+std::string printable(std::string_view text) {
+  std::string shown(text);
+  std::replace_if(shown.begin(), shown.end(), is_control, '?');
+  return shown;
 }
 
 bool is_utf8(std::string_view text) {

@@ -69,14 +69,25 @@ inline std::string_view beginning(std::string_view text, std::size_t size) {
   return text.substr(0, size);
 }
 
+// Whether a text has control characters, such as NUL, other than white space.
+bool has_control_characters(std::string_view text);
+
 // The nonempty lines of a list, without surrounding white space and without a byte order mark.
 std::vector<std::string_view> list_lines(std::string_view text);
 
+// A text of a user's for a message. Control characters become "?": a NUL would end the message.
+std::string printable(std::string_view text);
+
 // Passes each line of a list to `use`. A line for which it throws std::invalid_argument is skipped, and the message,
-// which must name the line, is added to `warnings`: one odd line must not refuse a list.
+// which must name the line, is added to `warnings`: one odd line must not refuse a list. Lines with control characters
+// are skipped, too. what: the kind of the lines, such as "hotword".
 template <typename Use>
-void use_lines(std::string_view list, std::vector<std::string>& warnings, Use use) {
+void use_lines(std::string_view list, const char* what, std::vector<std::string>& warnings, Use use) {
   for (const std::string_view line : list_lines(list)) {
+    if (has_control_characters(line)) {
+      warnings.push_back(std::string(what) + " line '" + printable(line) + "' has a control character; remove it");
+      continue;
+    }
     try {
       use(line);
     } catch (const std::invalid_argument& error) {

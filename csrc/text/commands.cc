@@ -54,7 +54,7 @@ Commands::Commands(const CommandLanguage* language, std::string_view list) : lan
     for (const SpokenCommand& row : language->table) rows_.insert_or_assign(std::string(row.phrase), row);
   }
   std::unordered_set<std::string> given;
-  use_lines(list, warnings_, [&](std::string_view line) {
+  use_lines(list, "command", warnings_, [&](std::string_view line) {
     auto [phrase, text] = split_arrow(line, "command");
     if (!given.insert(phrase).second) {
       throw std::invalid_argument("command line '" + std::string(line) + "' gives '" + phrase +

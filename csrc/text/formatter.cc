@@ -54,12 +54,18 @@ std::shared_ptr<const TextOptions> text_options(const TextRequest& request) {
         std::make_shared<const Commands>(known ? known->commands : nullptr, request.command_list.value_or(""));
     options->warnings = options->commands->warnings();
   }
-  if (request.mask) options->mask = std::make_shared<const WordMask>(*request.mask);
+  const auto skip = [&options](const std::vector<std::string>& warnings) {
+    options->warnings.insert(options->warnings.end(), warnings.begin(), warnings.end());
+  };
+  if (request.mask) {
+    options->mask = std::make_shared<const WordMask>(*request.mask);
+    skip(options->mask->warnings());
+  }
   if (known) options->punctuation = request.punctuation;
   // Plain text is in lower case, including hotwords.
   const std::vector<WrittenForm> written = request.formatted ? request.written_forms : std::vector<WrittenForm>();
   auto replacements = std::make_shared<const Replacements>(request.replace.value_or(""), written);
-  options->warnings.insert(options->warnings.end(), replacements->warnings().begin(), replacements->warnings().end());
+  skip(replacements->warnings());
   if (!replacements->empty()) options->replacements = std::move(replacements);
   const bool has_lists = options->commands || options->mask || options->replacements || !options->warnings.empty();
   return known || has_lists ? options : nullptr;

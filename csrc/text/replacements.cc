@@ -62,7 +62,7 @@ Replacements::Replacements(std::string_view list, const std::vector<WrittenForm>
     throw std::invalid_argument("the list of replacements has " + std::to_string(lines.size()) +
                                 " lines; it may have " + std::to_string(kMaxLines));
   }
-  use_lines(list, warnings_, [this](std::string_view line) {
+  use_lines(list, "replacement", warnings_, [this](std::string_view line) {
     auto [phrase, text] = split_arrow(line, "replacement");
     if (text.empty()) refuse(line, "replacement", "has nothing after the arrow");
     const auto known = texts_.find(phrase);
@@ -142,11 +142,11 @@ void Replacements::apply(std::vector<ReplacedWord>& words) const {
 }
 
 WordMask::WordMask(std::string_view list) {
-  for (const std::string_view line : list_lines(list)) {
+  use_lines(list, "mask", warnings_, [this](std::string_view line) {
     const std::vector<std::string> words = split_words(to_lower(line));
     phrases_.insert(joined(words, 0, words.size()));
     longest_ = std::max(longest_, words.size());
-  }
+  });
 }
 
 void WordMask::apply(std::vector<std::string>& words) const {

@@ -59,12 +59,15 @@ std::pair<std::string, std::string> split_arrow(std::string_view line, const cha
 // Words and phrases whose letters are replaced by stars.
 class WordMask {
  public:
-  explicit WordMask(std::string_view list);  // one entry per line, in any case
+  // list: one entry per line, in any case. Lines that cannot be used are skipped; see `warnings`.
+  explicit WordMask(std::string_view list);
   void apply(std::vector<std::string>& words) const;
   std::size_t longest() const noexcept { return longest_; }  // length of the longest phrase in words
+  const std::vector<std::string>& warnings() const noexcept { return warnings_; }  // a sentence for each skipped line
 
  private:
   std::unordered_set<std::string> phrases_;
+  std::vector<std::string> warnings_;
   std::size_t longest_ = 0;
 };
 

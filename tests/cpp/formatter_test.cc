@@ -41,6 +41,23 @@ TEST(TextOptions, OddLinesAreSkippedAndNamed) {
   EXPECT_EQ(join(formatter.shown().words), "Anne met Rob.");
 }
 
+TEST(TextOptions, LinesWithControlCharactersAreSkippedAndNamed) {
+  TextRequest request;
+  request.language = "en";
+  const std::string end(1, '\0');
+  request.mask = "ben" + end + "bob\nann";
+  request.replace = "bob -> R" + end + "b";
+  request.command_list = "dot\x1b -> .";
+  const auto options = text_options(request);
+  const std::string fault = " has a control character; remove it";
+  EXPECT_EQ(options->warnings,
+            (std::vector<std::string>{"command line 'dot? -> .'" + fault, "mask line 'ben?bob'" + fault,
+                                      "replacement line 'bob -> R?b'" + fault}));
+  TextFormatter formatter(options);
+  formatter.final(spoken("ANN MET BOB BEN"), false);
+  EXPECT_EQ(join(formatter.shown().words), "*** met bob ben");
+}
+
 TEST(TextOptions, AListOfOddLinesAloneIsNamedEvenWithoutALanguage) {
   TextRequest request;
   request.replace = "no arrow";

@@ -100,13 +100,14 @@ TEST(Stream, TimesNeverRunBackward) {
     stream.finish();
     run_random_network(stream, generator);
     const double end_s = seconds(stream.sample_offset());
-    double last_end_s = 0.0;  // of a final or a gap
+    double last_end_s = 0.0;  // of a final with its alternatives, or of a gap
     for (const Event& event : stream.take_events()) {
       ASSERT_GE(event.start_s, last_end_s) << seed << " " << name(event.type);
       ASSERT_GE(event.end_s, event.start_s);
       ASSERT_LE(event.end_s, end_s);
       std::vector<std::vector<Word>> lists{event.words, event.raw_words};
       for (const Alternative& other : event.alternatives) lists.push_back(other.words);
+      double utterance_end_s = event.end_s;
       for (const std::vector<Word>& words : lists) {
         double at_s = last_end_s;
         for (const Word& word : words) {
@@ -116,11 +117,40 @@ TEST(Stream, TimesNeverRunBackward) {
           at_s = word.end_s;
         }
         ASSERT_LE(at_s, end_s);
+        utterance_end_s = std::max(utterance_end_s, at_s);
       }
-      if (event.type == Event::Type::kFinal || event.type == Event::Type::kGap) last_end_s = event.end_s;
+      if (event.type == Event::Type::kFinal || event.type == Event::Type::kGap) last_end_s = utterance_end_s;
     }
   }
   EXPECT_GT(num_adjacent, 1000u);  // so the limit matters
+}
+
+TEST(Stream, ReportsFaintSpeechOnce) {
+  const std::vector<float> loud = utterances(2 * 56000);
+  const auto recognize_at = [&](float level, std::size_t first_loud) {
+    std::vector<float> samples = loud;
+    for (std::size_t i = first_loud; i < samples.size(); ++i) samples[i] *= level;
+    std::vector<std::string> errors;
+    for (const Event& event : recognize(samples, 16000, 1600, true)) {
+      if (event.type == Event::Type::kError) errors.push_back(event.text);
+    }
+    return errors;
+  };
+  EXPECT_TRUE(recognize_at(0.007f, 0).empty());
+  const std::vector<std::string> expected{
+      "speech is very faint, 54 dB below full scale, so words may be wrong: raise the level by about 44 dB (more is not "
+      "reported)"};
+  EXPECT_EQ(recognize_at(0.004f, 0), expected);
+  EXPECT_TRUE(recognize_at(0.004f, 56000).empty());  // of two utterances, one may be faint
+  std::vector<std::int16_t> integers;
+  for (const float sample : loud) integers.push_back(static_cast<std::int16_t>(std::lround(0.004f * 32768.0f * sample)));
+  Stream stream(network_options());
+  stream.accept(integers.data(), integers.size(), 16000);
+  stream.finish();
+  run(stream);
+  std::size_t num_errors = 0;
+  for (const Event& event : stream.take_events()) num_errors += event.text.rfind("speech is very faint", 0) == 0;
+  EXPECT_EQ(num_errors, 1u);
 }
 
 TEST(Stream, EventsDoNotDependOnHowAudioIsCutNorOnWhenTheNetworkRuns) {

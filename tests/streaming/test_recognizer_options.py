@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import json
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -133,6 +135,45 @@ def test_sample_rates_out_of_range(recognizer: Recognizer, rate: int) -> None:
         recognizer.stream().accept_waveform(np.zeros(10, np.float32), rate)
     with pytest.raises(ValueError, match="sample_rate"):
         recognizer.stream().gap(10, rate)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"search": "be\0am"}, r"search is 'be\?am'; it must be one of greedy"),
+        ({"text": "plain\0"}, r"text is 'plain\?'; it must be"),
+        *(({name: "a\0b"}, rf"{name} is 'a\\x00b'; the path") for name in ("model", "lm", "neural_lm", "punctuation")),
+        *(({name: "a\0b"}, rf"{name} is 'a\\x00b'; the path") for name in ("hotwords", "phrases", "mask")),
+    ],
+)
+def test_a_nul_cuts_no_error(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Recognizer(**options)
+
+
+def test_lines_with_a_nul_are_skipped_and_named(recognizer: Recognizer) -> None:
+    lists = {"hotwords": ["Abbey\0Road"], "mask": ["da\0mn"], "replace": ["x -> y\0z"], "command_list": ["go\0 -> x"]}
+    assert sorted(recognizer.with_options(**lists).skipped_lines) == [
+        f"{line} has a control character; remove it"
+        for line in (
+            "command line 'go? -> x'",
+            "hotword line 'Abbey?Road'",
+            "mask line 'da?mn'",
+            "replacement line 'x -> y?z'",
+        )
+    ]
+
+
+def test_a_recognizer_is_pickled_by_its_options(tiny_onnx: Path, sample: np.ndarray) -> None:
+    recognizer = Recognizer(tiny_onnx, search="beam", mask=["old"])
+    again = pickle.loads(pickle.dumps(recognizer))
+    assert repr(again) == repr(recognizer) and recognize(again, sample) == recognize(recognizer, sample)
+    assert copy.copy(recognizer) is copy.deepcopy(recognizer) is recognizer
+    with pytest.raises(TypeError, match="with an open model cannot be pickled: give the path of the file"):
+        pickle.dumps(Recognizer(recognizer.onnx))
+    for act in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="a Stream cannot be copied or pickled: it belongs to one source of audio"):
+            act(recognizer.stream())
 
 
 def test_after_finish_nothing_more_is_taken(recognizer: Recognizer) -> None:

@@ -198,7 +198,8 @@ ASR_API void asr_stream_free(asr_stream *stream);
 
 /* Adds num_samples samples: f32 in [-1, 1], i16 in [-32768, 32767]. Samples that are not finite count as silence. An
  * ERROR event reports them once, until the next gap, asr_stream_end_utterance or asr_stream_change. Floats far beyond 1
- * are used unchanged; an ERROR event reports them once: those in the range of i16 must be divided by 32768. */
+ * are used unchanged; an ERROR event reports them once: those in the range of i16 must be divided by 32768. Recognized
+ * speech that never exceeds 0.003, 50 dB below full scale, causes one, too, because many words are then wrong. */
 ASR_API asr_status asr_stream_accept_f32(asr_stream *stream, const float *samples, size_t num_samples);
 ASR_API asr_status asr_stream_accept_i16(asr_stream *stream, const int16_t *samples, size_t num_samples);
 
@@ -239,7 +240,8 @@ typedef struct asr_word {
 typedef struct asr_alternative {
   const char *text;      /* the words as shown, without punctuation, separated by spaces */
   float confidence;      /* the probability that this is what was said */
-  const asr_word *words; /* NULL if there are none */
+  const asr_word *words; /* NULL if there are none; they may begin before those of the FINAL or end after them, but
+                            never reach into another utterance */
   size_t num_words;
 } asr_alternative;
 
