@@ -294,7 +294,9 @@ std::size_t Stream::feed(const Sample* samples, std::size_t count) {
   const std::size_t used = segment_->accept(samples, count);
   if constexpr (std::is_same_v<Sample, float>) check_scale(samples, used, position);
   constexpr float kScale = std::is_same_v<Sample, float> ? 1.0f : 1.0f / 32768.0f;
-  for (std::size_t i = 0; i < used; ++i) loudest_ = std::max(loudest_, std::fabs(kScale * static_cast<float>(samples[i])));
+  for (std::size_t i = 0; i < used; ++i) {
+    loudest_ = std::max(loudest_, std::fabs(kScale * static_cast<float>(samples[i])));
+  }
   return used;
 }
 
@@ -305,7 +307,9 @@ void Stream::check_level(double at_s) {
   loudest_ = 0.0f;
   if (faint_reported_ || loudest >= kFaint || loudest <= 0.0f) return;
   faint_reported_ = true;
-  const auto decibels = [loudest](double from) { return std::to_string(std::lround(20.0 * std::log10(from / loudest))); };
+  const auto decibels = [loudest](double from) {
+    return std::to_string(std::lround(20.0 * std::log10(from / loudest)));
+  };
   unshown_.push_back({Event::Type::kError,
                       "speech is very faint, " + decibels(1.0) + " dB below full scale, so words may be wrong: raise the "
                           "level by about " + decibels(kUsual) + " dB (more is not reported)",
