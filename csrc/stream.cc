@@ -310,10 +310,10 @@ void Stream::check_level(double at_s) {
   const auto decibels = [loudest](double from) {
     return std::to_string(std::lround(20.0 * std::log10(from / loudest)));
   };
-  unshown_.push_back({Event::Type::kError,
-                      "speech is very faint, " + decibels(1.0) + " dB below full scale, so words may be wrong: raise the "
-                          "level by about " + decibels(kUsual) + " dB (more is not reported)",
-                      at_s, at_s, {}});
+  const std::string message = "speech is very faint, " + decibels(1.0) +
+                              " dB below full scale, so words may be wrong: raise the level by about " +
+                              decibels(kUsual) + " dB (more is not reported)";
+  unshown_.push_back({Event::Type::kError, message, at_s, at_s, {}});
 }
 
 // Reports samples that are probably in the range of int16, once.

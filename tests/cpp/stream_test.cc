@@ -138,12 +138,14 @@ TEST(Stream, ReportsFaintSpeechOnce) {
   };
   EXPECT_TRUE(recognize_at(0.007f, 0).empty());
   const std::vector<std::string> expected{
-      "speech is very faint, 54 dB below full scale, so words may be wrong: raise the level by about 44 dB (more is not "
-      "reported)"};
+      "speech is very faint, 54 dB below full scale, so words may be wrong: raise the level by about 44 dB (more is "
+      "not reported)"};
   EXPECT_EQ(recognize_at(0.004f, 0), expected);
   EXPECT_TRUE(recognize_at(0.004f, 56000).empty());  // of two utterances, one may be faint
   std::vector<std::int16_t> integers;
-  for (const float sample : loud) integers.push_back(static_cast<std::int16_t>(std::lround(0.004f * 32768.0f * sample)));
+  for (const float sample : loud) {
+    integers.push_back(static_cast<std::int16_t>(std::lround(0.004f * 32768.0f * sample)));
+  }
   Stream stream(network_options());
   stream.accept(integers.data(), integers.size(), 16000);
   stream.finish();
