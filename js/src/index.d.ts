@@ -207,7 +207,8 @@ export interface Stream {
    * Continues with `samples`, mono, of any length; resolves to the new events. sampleRate: a whole number of Hz in
    * [1000, 768000], default 16000; other rates are resampled. Samples that are not finite count as silence and cause an
    * error event. Floats far beyond 1, such as those in the range of int16, cause one error event: divide these by
-   * 32768. Recognized speech that never exceeds 0.003 causes one, too, because many words are then wrong. Throws TypeError, RangeError, and Error after `finish`. Rejects with StreamError if the encoder fails.
+   * 32768. Recognized speech that never exceeds 0.003 causes one, too, because many words are then
+   * wrong. Throws TypeError, RangeError, and Error after `finish`. Rejects with StreamError if the encoder fails.
    */
   accept(samples: Float32Array | Int16Array, sampleRate?: number): Promise<StreamEvent[]>;
   /** Reports that `numSamples` of audio were lost: ends the utterance and adds a gap event. */
