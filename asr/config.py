@@ -113,9 +113,14 @@ class TokenizerConfig:
 @dataclass(frozen=True)
 class DataConfig:
     train: tuple[str, ...] = ()
-    """Manifests written by `asr prepare` to train on; `path*0.5` uses a random half of it in each epoch."""
+    """Data sets written by `asr prepare` to train on; `path*0.5` uses a random half of it in each epoch."""
     valid: tuple[str, ...] = ()
-    """Manifests to validate on."""
+    """Data sets to validate on."""
+    noise: tuple[str, ...] = ()
+    """Data sets of `asr prepare noise`, mixed with the speech beside synthesized noise."""
+    rooms: str = ""
+    """A folder of room impulse responses; empty: `num_rooms` simulated ones."""
+    num_rooms: int = 500
     lexicon: str = ""
     """A dictionary from `asr lexicon make`, or "bundled", the pronunciations of the bundled language model; adds a
     second CTC head for phones. Empty: only the tokens of the text."""
@@ -130,10 +135,6 @@ class DataConfig:
     """Number of initial epochs that use only utterances of at most `curriculum_s`, without augmentation. On a small
     data set, short clean examples help CTC leave the plateau where it predicts only blanks."""
     curriculum_s: float = 6.0
-    num_buckets: int = 20
-    """Utterances are batched with others of similar length, from one of these groups. Small data sets have fewer: one
-    for each 100 utterances, but at least two."""
-    num_workers: int = 1
 
     def __post_init__(self) -> None:
         _require(
@@ -148,60 +149,70 @@ class DataConfig:
             self.max_utterance_s,
             f"at most data.max_batch_s = {self.max_batch_s}, otherwise the utterance fits in no batch",
         )
+        _require(self.max_utterance_s <= 600, "data.max_utterance_s", self.max_utterance_s, "at most 600 s")
         _require(self.curriculum_s > 0, "data.curriculum_s", self.curriculum_s, "above 0")
-        _require_least(self, "data", 0, "curriculum_epochs", "num_workers")
-        _require_least(self, "data", 1, "valid_utterances")
-        _require_least(self, "data", 2, "num_buckets")
+        _require_least(self, "data", 0, "curriculum_epochs")
+        _require_least(self, "data", 1, "valid_utterances", "num_rooms")
 
 
 @dataclass(frozen=True)
 class AugmentConfig:
-    """SpecAugment (Park et al. 2019), voices, microphones, and the position of utterances in time. `asr prepare
-    --speeds --noisy-copies` adds speed perturbation, rooms and recorded noise."""
+    """What is drawn anew each time that an utterance is used: speed, position in time, room, noise, telephone line,
+    voice, microphone, level, and the masks of SpecAugment (Park et al. 2019)."""
 
-    probability: float = 0.9
-    """Probability of applying SpecAugment's masks to an utterance, and of a time warp."""
+    speeds: tuple[float, ...] = (0.9, 0.95, 1.0, 1.05, 1.1)
+    """Each batch has one of these speeds."""
+    room_probability: float = 0.42
+    """Probability of a room with noise, at 4 to 25 dB."""
+    noise_probability: float = 0.3
+    """Probability of noise without a room, at 15 to 45 dB; three times as high beside silence."""
+    telephone_probability: float = 0.07
+    """Probability of a telephone line: 300 to 3400 Hz, G.711."""
+    noise_alone: float = 0.03
+    """Number of rows of noise without words per row with words."""
+    join_probability: float = 0.07
+    """Probability of joining an utterance with one or two others, with pauses of 0.1 to 1 s."""
+    offset_probability: float = 0.5
+    """Probability of up to 0.64 s before the first word, so that words have any position relative to the chunks."""
+    margin_probability: float = 0.55
+    """Probability of 0.1 to 1.5 s before and after the words."""
+    silence_probability: float = 0.05
+    """Probability of a longer silence before or after the words."""
+    max_silence_s: float = 5.0
+    max_gain_db: float = 10.0
+    """Largest random gain, up or down. CMVN is global, so the model learns quiet microphones from data."""
+    max_frequency_warp: float = 0.08
+    """Largest change of the vocal tract's length, up or down: 0.1 is 10 %."""
+    max_response_db: float = 4.0
+    """Largest gain, up or down, of the random microphone of an utterance."""
+    mask_probability: float = 0.85
+    """Probability of applying SpecAugment's masks to an utterance."""
     num_freq_masks: int = 2
-    max_freq_bins: int = 27
-    num_time_masks: int = 10
-    max_time_frames: int = 40
+    max_freq_bins: int = 20
+    num_time_masks: int = 12
+    max_time_frames: int = 35
     max_time_fraction: float = 0.15
     """Largest fraction of an utterance that time masks may cover."""
-    time_warp: int = 80
-    """Largest displacement of the time warp in feature frames; 0 disables it."""
-    max_gain_db: float = 25.0
-    """Largest random gain, up or down. CMVN is global, so the model learns quiet microphones from data."""
-    max_frequency_warp: float = 0.0
-    """Largest change of the vocal tract's length, up or down: 0.1 is 10 %."""
-    max_response_db: float = 0.0
-    """Largest gain, up or down, of the random microphone of an utterance."""
-    noise_probability: float = 0.0
-    """Probability of adding stationary noise to an utterance."""
-    min_snr_db: float = 5.0
-    """The signal-to-noise ratio is drawn between this value and 30 dB above it."""
-    offset_probability: float = 0.5
-    """Probability of shifting an utterance relative to the chunk boundaries: by noise floor inserted before it, or by
-    dropping some of its leading silence."""
-    max_offset_frames: int = 64
-    """Largest shift in feature frames, either way; 64 is a chunk of 640 ms."""
-    concat_probability: float = 0.1
-    """Probability that a batch concatenates its utterances in groups of two or three."""
-    max_pause_s: float = 1.0
-    """Longest pause between concatenated utterances; the shortest is 0.1 s."""
-    silence_probability: float = 0.1
-    """Probability that each utterance of a batch gets a silence at its start, between words, or at its end."""
-    max_silence_s: float = 5.0
-    digital_silence_probability: float = 0.2
-    """Probability that such a silence is digital zero instead of the utterance's noise floor."""
 
     def __post_init__(self) -> None:
-        limits = {"max_freq_bins": 80, "max_frequency_warp": 0.5}
-        limits |= {"max_pause_s": 60, "max_silence_s": 60, "min_snr_db": 60}
+        _require(
+            bool(self.speeds)
+            and all(0.5 <= speed <= 2 and round(1000 * speed) == 1000 * speed for speed in self.speeds),
+            "augment.speeds",
+            self.speeds,
+            "factors in [0.5, 2] with at most three decimals",
+        )
+        limits = {"max_freq_bins": 80, "max_frequency_warp": 0.5, "max_silence_s": 60, "noise_alone": 1}
         for name, value in dataclasses.asdict(self).items():
-            lowest = {"min_snr_db": -20, "max_pause_s": 0.1}.get(name, 0)
+            if name == "speeds":
+                continue
             highest = 1 if name.endswith(("probability", "fraction")) else limits.get(name)
-            allowed = f"at least {lowest}" if highest is None else f"in [{lowest}, {highest}]"
-            _require(value >= lowest and (highest is None or value <= highest), f"augment.{name}", value, allowed)
+            allowed = "at least 0" if highest is None else f"in [0, {highest}]"
+            _require(value >= 0 and (highest is None or value <= highest), f"augment.{name}", value, allowed)
+        both = self.room_probability + self.telephone_probability
+        _require(
+            both <= 1, "augment.room_probability", self.room_probability, "at most 1 - augment.telephone_probability"
+        )
 
 
 @dataclass(frozen=True)
@@ -256,7 +267,10 @@ class OptimConfig:
     """adamw | muon (for the matrices of the layers; AdamW for the rest, with the same learning rate)"""
     lr: float = 1e-3
     schedule: str = "cosine"
-    """noam (inverse square root) | linear | cosine; each after a linear warm-up"""
+    """noam (inverse square root) | linear | cosine | constant; each after a linear warm-up"""
+    cooldown: float = 0.0
+    """Share of the training, at its end, in which the rate also falls linearly to zero: with schedule constant, a run
+    can be made longer until then (Hu et al. 2024, "MiniCPM")."""
     warmup_steps: int = 1000
     betas: tuple[float, float] = (0.9, 0.98)
     weight_decay: float = 0.01
@@ -266,7 +280,8 @@ class OptimConfig:
 
     def __post_init__(self) -> None:
         _require_choice("optim.kind", self.kind, ("adamw", "muon"))
-        _require_choice("optim.schedule", self.schedule, ("noam", "linear", "cosine"))
+        _require_choice("optim.schedule", self.schedule, ("noam", "linear", "cosine", "constant"))
+        _require(0 <= self.cooldown <= 1, "optim.cooldown", self.cooldown, "in [0, 1]")
         _require(self.lr > 0, "optim.lr", self.lr, "above 0")
         _require_least(self, "optim", 0, "warmup_steps", "weight_decay")
         _require(all(0 <= beta < 1 for beta in self.betas), "optim.betas", self.betas, "two numbers in [0, 1)")
@@ -279,6 +294,9 @@ class TrainConfig:
     output: str = "runs/asr"
     seed: int = 1
     max_steps: int = 50_000
+    minutes: float = 0.0
+    """Above 0: training ends after this many minutes over all its sessions, in place of `max_steps`, and the learning
+    rate falls with them."""
     batches_per_step: int = 0
     """Batches per optimizer step over all processes; 0: one per process. Equal numbers give equal training anywhere."""
     valid_every: int = 1000
@@ -305,7 +323,7 @@ class TrainConfig:
         _require_choice("train.precision", self.precision, ("bf16", "fp32"))
         _require_choice("train.device", self.device, ("auto", "cpu", "cuda"))
         _require_least(self, "train", 1, "max_steps", "valid_every", "save_every", "log_every", "keep_checkpoints")
-        _require_least(self, "train", 0, "patience", "batches_per_step")
+        _require_least(self, "train", 0, "minutes", "patience", "batches_per_step")
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,14 @@ def from_dict(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
     return cls(**kwargs)
 
 
+def network_config(values: Mapping[str, Any]) -> Config:
+    """A stored configuration; only its network and its text units if its training has keys of another version."""
+    try:
+        return from_dict(Config, values)
+    except ConfigError:
+        return from_dict(Config, {name: values[name] for name in ("model", "tokenizer")})
+
+
 def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
     """Reads a YAML file or a bundled recipe, and applies `section.key=value` overrides."""
     path = Path(source)

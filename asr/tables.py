@@ -54,12 +54,14 @@ def print_left_out(console: Console, refusals: Iterable[Refusal], most: int = 10
 
 @dataclass(frozen=True)
 class Recording:
-    """A row of a table. id: its path as written, without suffix; duration_s: as stated in the table, if it is."""
+    """A row of a table. id: its path as written, without suffix; duration_s: as stated in the table, if it is; start_s:
+    where the recording begins in the file."""
 
     id: str
     audio: Path
     speaker: str | None = None
     duration_s: float | None = None
+    start_s: float = 0.0
 
 
 def read_recordings(
@@ -92,14 +94,14 @@ def _recording(row: dict[str, object], root: Path) -> tuple[Recording, dict[str,
     audio = audio.strip()
     path = root / audio
     id = str(Path(audio).with_suffix("")) if Path(audio).name else audio
-    if _number(offset) not in (None, 0.0):
-        detail = f"starts at {offset} s: cut the recording into one file per utterance"
-        return Refusal(id, str(path), "segment of a longer recording", detail)
-    duration_s = _number(stated)
-    if duration_s is not None and not 0 <= duration_s < math.inf:
-        return Refusal(id, str(path), "malformed row", f"duration is {stated!r}, expected seconds")
+    start_s, duration_s = _number(offset) or 0.0, _number(stated)
+    for name, value, seconds in (("start", offset, start_s), ("duration", stated, duration_s)):
+        if seconds is not None and not 0 <= seconds < math.inf:
+            return Refusal(id, str(path), "malformed row", f"{name} is {value!r}, expected seconds")
+    if start_s:
+        id += f"@{round(start_s, 3)}"
     speaker = None if speaker is None else str(speaker).strip() or None
-    return Recording(id, path, speaker, duration_s), row
+    return Recording(id, path, speaker, duration_s, start_s), row
 
 
 def lines_of(path: Path) -> Iterator[str]:
@@ -115,7 +117,11 @@ def _delimited_rows(
     # In TSV a quote is an ordinary character: Common Voice and LibriSpeech-like lists have
     # sentences that begin with one.
     lines = (line.replace("\0", "\ufffd") for line in lines_of(table))
-    tsv = ((number, line.rstrip("\r\n").split("\t")) for number, line in enumerate(lines, 1))
+    tsv = (
+        (number, line.rstrip("\r\n").split("\t"))
+        for number, line in enumerate(lines, 1)
+        if number > 1 or not line.startswith("#")  # the comment of a data set of `asr prepare`
+    )
     columns: list[str] | None = None
     for number, row in tsv if kind == "tsv" else _csv_rows(lines):
         if isinstance(row, csv.Error):
@@ -197,7 +203,12 @@ def write_tsv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[str]])
     """Writes a TSV table for people, in which white space in a field becomes one space."""
     with replacing(path) as part, part.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
         for row in (columns, *rows):
-            file.write("\t".join(" ".join(field.replace("\0", " ").split()) for field in row) + "\n")
+            file.write("\t".join(map(one_line, row)) + "\n")
+
+
+def one_line(field: str) -> str:
+    """A field of a table, in which white space becomes one space."""
+    return " ".join(field.replace("\0", " ").split())
 
 
 def find(row: Mapping[str, object], names: tuple[str, ...]) -> object | None:

@@ -1,4 +1,4 @@
-"""Errors before and after `asr adapt`, by speaker: python benchmarks/adapt.py --data data/dev.jsonl.gz
+"""Errors before and after `asr adapt`, by speaker: python benchmarks/adapt.py --data data/dev
 
 Half of a speaker's utterances, at most `--minutes`, adapt the model. Phone errors at 640 ms are measured on the other
 half, and on `--num-others` utterances of all other speakers, to show what the model forgets. --words measures word
@@ -10,14 +10,13 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from lhotse import CutSet
 from rich.console import Console
 
 from asr._core import NgramLm
-from asr.data.cuts import evenly_spread, load_cuts
+from asr.data.speech import TABLE, Clip, Speech, evenly_spread, write_subset
 from asr.evaluation.wer import WordErrors
 from asr.export.adapt import SHARE, learn, mixture, phone_errors, split, word_errors
 from asr.lm.packed import load_lm
@@ -25,21 +24,21 @@ from asr.training.checkpoint import load_pretrained
 from asr.training.pretrained import Pretrained
 
 
-def halves(cuts: list[Any], minutes: float) -> tuple[list[Any], list[Any]]:
-    """Utterances for adaptation, of at most `minutes`, and utterances for measuring."""
-    ordered = sorted(cuts, key=lambda cut: cut.id)
-    kept: list[Any] = []
-    for cut in ordered[::2]:
-        if sum(c.duration for c in kept) + cut.duration <= 60 * minutes:
-            kept.append(cut)
+def halves(speech: Speech, numbers: list[int], minutes: float) -> tuple[list[int], list[int]]:
+    """The numbers of utterances for adaptation, of at most `minutes`, and of utterances for measuring."""
+    ordered = sorted(numbers, key=lambda number: speech.ids[number])
+    kept: list[int] = []
+    for number in ordered[::2]:
+        if speech.only([*kept, number]).seconds <= 60 * minutes:
+            kept.append(number)
     return kept, ordered[1::2]
 
 
-def errors(weights: Pretrained, cuts: list[Any], folder: Path, lm: NgramLm | None) -> WordErrors:
+def errors(weights: Pretrained, clips: Sequence[Clip], folder: Path, lm: NgramLm | None) -> WordErrors:
     if lm is None:
-        return phone_errors(weights, cuts)
+        return phone_errors(weights, clips)
     weights.save(folder / "measured.safetensors")
-    return sum(word_errors(str(folder / "measured.safetensors"), cuts, lm), WordErrors())
+    return sum(word_errors(str(folder / "measured.safetensors"), clips, lm), WordErrors())
 
 
 def main() -> None:
@@ -62,34 +61,34 @@ def main() -> None:
     print("speaker\tminutes\terrors of the same speaker\terrors of others\tboth with each share", flush=True)
     rows: list[list[tuple[WordErrors, WordErrors]]] = []
     for path in args.data:
-        speakers: dict[str, list[Any]] = defaultdict(list)
-        for cut in CutSet.from_jsonl_lazy(path):  # feature paths are relative to the data set
-            speakers[str(cut.supervisions[0].speaker)].append(cut)
-        longest = sorted(speakers, key=lambda s: -sum(cut.duration for cut in speakers[s]))
+        speech = Speech.load(path)
+        speakers: dict[str, list[int]] = defaultdict(list)
+        for number, name in enumerate(speech.speakers):
+            speakers[str(name)].append(number)
+        longest = sorted(speakers, key=lambda name: -speech.only(speakers[name]).seconds)
         for speaker in longest[: args.num_speakers]:
-            mine, rest = halves(speakers[speaker], args.minutes)
+            mine, rest = halves(speech, speakers[speaker], args.minutes)
             try:
-                own, stopping, _ = split(mine)
+                own, stopping, _ = split(speech.only(mine))
             except ValueError:  # too short
                 continue
-            others = [cut for name, cuts in speakers.items() if name != speaker for cut in cuts]
-            measured = (rest, evenly_spread(others, args.num_others))
-            with tempfile.TemporaryDirectory() as name:
+            others = speech.only(n for name, numbers in speakers.items() if name != speaker for n in numbers)
+            measured = (speech.only(rest), evenly_spread(others, args.num_others))
+            with tempfile.TemporaryDirectory(dir=path) as name:  # tables are next to the samples
                 folder = Path(name)
-                for features in path.resolve().parent.glob("*.features"):
-                    (folder / features.name).symlink_to(features)
-                files = [folder / f"{name}.jsonl.gz" for name in ("own", "stopping", "rest", "others")]
-                for file, cuts in zip(files, (own, stopping, *measured), strict=True):
-                    CutSet.from_cuts(cuts).to_file(file)
-                measured = [list(load_cuts(file)) for file in files[2:]]
-                row = [tuple(errors(start, cuts, folder, lm) for cuts in measured)]
-                learn(args.init, *files[:2], folder / "run", Console(quiet=True), args.overrides)
+                files = [path / f"{folder.name}-{part}.tsv" for part in ("own", "stopping")]
+                for file, numbers in zip(files, (own, stopping), strict=True):
+                    write_subset(path / TABLE, [mine[number] for number in numbers], file)
+                row = [tuple(errors(start, clips, folder, lm) for clips in measured)]
+                learn(args.init, *files, folder / "run", Console(quiet=True), args.overrides)
+                for file in files:
+                    file.unlink()
                 for share in shares:
                     mixed = mixture(args.init, folder / "run", share)
-                    row.append(tuple(errors(mixed, cuts, folder, lm) for cuts in measured))
+                    row.append(tuple(errors(mixed, clips, folder, lm) for clips in measured))
             rows.append(row)
             rates = "\t".join(f"{100 * mine.rate:.1f} {100 * other.rate:.1f}" for mine, other in row)
-            print(f"{speaker}\t{sum(cut.duration for cut in mine) / 60:.1f}\t{rates}", flush=True)
+            print(f"{speaker}\t{speech.only(mine).seconds / 60:.1f}\t{rates}", flush=True)
     for number, share in enumerate(shares, 1):
         better = sum(row[number][0].rate <= 0.9 * row[0][0].rate for row in rows)
         changes = [

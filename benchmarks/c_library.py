@@ -300,7 +300,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
 
-    from asr.data.cuts import evenly_spread, load_cuts
+    from asr.data.speech import Speech, evenly_spread
 
     lm = None if args.search == "greedy" else args.lm or BUNDLED
     model = args.model or bundled_model()
@@ -309,9 +309,9 @@ def main() -> None:
     c_model = CLibrary(args.library).model(model, lm_path=lm)
     cpu_s = {"python": 0.0, "c": 0.0}
     num_words, differing, audio_s = 0, [], 0.0
-    cuts = evenly_spread(list(load_cuts(args.data)), args.num_utterances)
-    for cut in cuts:
-        samples = cut.load_audio()[0]
+    clips = evenly_spread(Speech.load(args.data), args.num_utterances)
+    for clip in clips:
+        samples = clip.waveform()
         blocks = np.split(samples, range(BLOCK, len(samples), BLOCK))
         python, python_s = _timed(lambda blocks=blocks: _events(recognizer.stream(), blocks))
         c, c_s = _timed(lambda blocks=blocks: _events(c_model.stream(**options), blocks))
@@ -320,9 +320,9 @@ def main() -> None:
         audio_s += len(samples) / 16000
         num_words += sum(len(event.words) for event in python if isinstance(event, Final))
         if python != c:
-            differing.append(cut.id)
+            differing.append(clip.id)
     found = {
-        "num_utterances": len(cuts),
+        "num_utterances": len(clips),
         "num_words": num_words,
         "num_differing": len(differing),
         "audio_s": audio_s,

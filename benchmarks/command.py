@@ -14,7 +14,7 @@ from rich.progress import track
 
 from asr import Recognizer
 from asr._core import Hypothesis, align_tokens, spell
-from asr.data.cuts import evenly_spread, load_cuts
+from asr.data.speech import Clip, Speech, evenly_spread
 from asr.evaluation.engine import Engine
 from asr.features import ENCODER_FRAME_MS, SAMPLE_RATE, SUBSAMPLING, fbank
 from asr.runtime.onnx_model import Encoded, OnnxModel
@@ -35,7 +35,7 @@ def data_parser(
 ) -> argparse.ArgumentParser:
     """A parser with a data set, a model and a number of utterances. `model`: the help text of --model."""
     parser = plain_parser(description)
-    parser.add_argument("data", type=Path, help="written by `asr prepare`; the recordings are read again")
+    parser.add_argument("data", type=Path, help="written by `asr prepare`")
     parser.add_argument("--model", help=model)
     number = "all" if num_utterances is None else str(num_utterances)
     parser.add_argument(
@@ -51,17 +51,19 @@ def new_parser(description: str | None, model: str = "default: the bundled one")
     return parser
 
 
-def utterances(args: argparse.Namespace) -> list[Any]:
-    """The requested cuts."""
-    return evenly_spread(list(load_cuts(args.data)), args.num_utterances)
+def utterances(args: argparse.Namespace) -> list[Clip]:
+    """The requested utterances."""
+    return evenly_spread(Speech.load(args.data), args.num_utterances)
 
 
-def encode(engine: Engine, cuts: Sequence[Any], chunk_ms: int, name: str = "encoding") -> Iterator[tuple[str, Encoded]]:
-    """Yields the reference and the model's output for each of `cuts`. chunk_ms: 0 is full context, as in the second
+def encode(
+    engine: Engine, clips: Sequence[Clip], chunk_ms: int, name: str = "encoding"
+) -> Iterator[tuple[str, Encoded]]:
+    """Yields the reference and the model's output for each of `clips`. chunk_ms: 0 is full context, as in the second
     pass."""
-    for cut in progress(cuts, name):
-        (encoded,) = engine.encode([cut.load_features()], chunk_ms // ENCODER_FRAME_MS, LEFT_CONTEXT)
-        yield cut.supervisions[0].text, encoded
+    for clip in progress(clips, name):
+        (encoded,) = engine.encode([clip.features().numpy()], chunk_ms // ENCODER_FRAME_MS, LEFT_CONTEXT)
+        yield clip.text, encoded
 
 
 def aligned_words(aligner: OnnxModel, samples: np.ndarray, text: str) -> list[Word]:

@@ -1,4 +1,4 @@
-"""Is a word of confidence 0.7 right 7 times in 10? python benchmarks/confidence.py data/dev.jsonl.gz [--plot PNG]
+"""Is a word of confidence 0.7 right 7 times in 10? python benchmarks/confidence.py data/dev [--plot PNG]
 
 The map from the probabilities of a word's tokens to the probability that it is right is fitted on every second speaker
 (csrc/calibration.h has it for the bundled models, `--write` writes it into the file of --model) and tested on the
@@ -71,19 +71,19 @@ def fit(inputs: np.ndarray, right: np.ndarray) -> np.ndarray:
     return weights
 
 
-def is_right(cut: Any, found: Sequence[str]) -> np.ndarray:
+def is_right(clip: Any, found: Sequence[str]) -> np.ndarray:
     """(len(found),) 1 where a word is right."""
     flags = np.zeros(len(found))
-    for _, place in matched_words(cut.supervisions[0].text.split(), found):
+    for _, place in matched_words(clip.text.split(), found):
         flags[place] = 1
     return flags
 
 
-def token_evidence(recognizer: Recognizer, cuts: Sequence[Any]) -> Iterator[tuple[float, float, float, float]]:
+def token_evidence(recognizer: Recognizer, clips: Sequence[Any]) -> Iterator[tuple[float, float, float, float]]:
     """For each word of finals: 1, its least certain token, the mean of its tokens, and whether it is right."""
     onnx = recognizer.onnx
-    for cut in progress(cuts, "fit"):
-        encoded, fusion = encode_whole(onnx, cut.load_audio()[0]), recognizer.fusion
+    for clip in progress(clips, "fit"):
+        encoded, fusion = encode_whole(onnx, clip.waveform()), recognizer.fusion
         if fusion and fusion.over_phones:
             best = decode(encoded.phone_log_probs, "beam", recognizer.beam_size, fusion=fusion)
             found, tokens = phone_words(best, fusion, encoded.log_probs, onnx.tokens), fusion.tokens
@@ -97,7 +97,7 @@ def token_evidence(recognizer: Recognizer, cuts: Sequence[Any]) -> Iterator[tupl
                 fusion,
             )
             found, tokens = words(best, onnx.tokens), onnx.tokens
-        right = is_right(cut, [word.word for word in found])
+        right = is_right(clip, [word.word for word in found])
         groups = word_tokens(best.tokens, tokens)
         if len(groups) != len(right):  # an out-of-vocabulary word for which there were no letters
             continue
@@ -113,13 +113,13 @@ def calibration_key(recognizer: Recognizer) -> str:
     return "confidence_with_lm" if recognizer.language_model else "confidence_without_lm"
 
 
-def score_words(recognizer: Recognizer, cuts: Sequence[Any], name: str) -> Scored:
+def score_words(recognizer: Recognizer, clips: Sequence[Any], name: str) -> Scored:
     confidence: list[float] = []
     right: list[float] = []
-    for cut in progress(cuts, name):
-        found = recognize(recognizer, cut.load_audio()[0])
+    for clip in progress(clips, name):
+        found = recognize(recognizer, clip.waveform())
         confidence += [word.confidence for word in found]
-        right += is_right(cut, [word.word for word in found]).tolist()
+        right += is_right(clip, [word.word for word in found]).tolist()
     return Scored(np.array(confidence), np.array(right))
 
 
@@ -156,10 +156,10 @@ def main() -> None:
     def recognizer(name: str) -> Recognizer:
         return Recognizer(args.model, **({"lm": args.lm} if args.lm else {}) | MODES[name])
 
-    cuts = utterances(args)
-    speakers = sorted({cut.supervisions[0].speaker for cut in cuts})
-    test = [cut for cut in cuts if args.no_fit or cut.supervisions[0].speaker in speakers[1::2]]
-    rest = [cut for cut in cuts if cut.supervisions[0].speaker not in speakers[1::2]]
+    clips = utterances(args)
+    speakers = sorted({clip.speaker for clip in clips})
+    test = [clip for clip in clips if args.no_fit or clip.speaker in speakers[1::2]]
+    rest = [clip for clip in clips if clip.speaker not in speakers[1::2]]
     rows: list[dict[str, Any]] = []
     for name in () if args.no_fit else ("default", "beam without LM"):
         fitted = recognizer(name)

@@ -1,7 +1,7 @@
 """Measures how many real-time streams a device can serve.
 
-    python benchmarks/device_streams.py data/dev.jsonl.gz --provider cuda --first 512
-    python benchmarks/device_streams.py data/dev.jsonl.gz --provider cuda --first 128 \
+    python benchmarks/device_streams.py data/dev --provider cuda --first 512
+    python benchmarks/device_streams.py data/dev --provider cuda --first 128 \
       --recipe librispeech-960h model.encoder_layers=9
 
 Runs the server's scheduler with greedy search and one pass, in this process; benchmarks/streams.py includes sockets.

@@ -1,4 +1,4 @@
-"""Evaluates endpoint rules: python benchmarks/endpoints.py data/dev.jsonl.gz [--silence-ms 500-1600,800,1200]
+"""Evaluates endpoint rules: python benchmarks/endpoints.py data/dev [--silence-ms 500-1600,800,1200]
 
 The utterances of each speaker are concatenated with their own silence, so that pauses are those of reading. For each
 rule:
@@ -39,13 +39,13 @@ def room_tone(samples: np.ndarray, seconds: float) -> np.ndarray:
     return np.random.default_rng(0).normal(0, level, int(16000 * seconds)).astype(np.float32)
 
 
-def by_speaker(cuts: Iterable[Any]) -> list[list[Any]]:
+def by_speaker(clips: Iterable[Any]) -> list[list[Any]]:
     """The utterances of each speaker, in order."""
 
-    def speaker(cut: Any) -> str:
-        return str(cut.supervisions[0].speaker)
+    def speaker(clip: Any) -> str:
+        return str(clip.speaker)
 
-    return [list(group) for _, group in groupby(sorted(cuts, key=speaker), speaker)]
+    return [list(group) for _, group in groupby(sorted(clips, key=speaker), speaker)]
 
 
 def main() -> None:
@@ -67,13 +67,13 @@ def main() -> None:
         spans: list[tuple[float, float]] = []
         texts: list[str] = []
         start_s = 0.0
-        for cut in group:
-            samples = cut.load_audio()[0]
-            aligned = aligned_words(aligner, samples, cut.supervisions[0].text)
+        for clip in group:
+            samples = clip.waveform()
+            aligned = aligned_words(aligner, samples, clip.text)
             spoken += [Word(w.word, w.start + start_s, w.end + start_s, w.confidence) for w in aligned]
             spans.append((start_s + aligned[0].start, start_s + aligned[-1].end))
             pieces += [samples, room_tone(samples, args.pause_s)]
-            texts.append(cut.supervisions[0].text)
+            texts.append(clip.text)
             start_s += len(samples) / 16000 + args.pause_s
         readings.append((np.concatenate(pieces), spoken, spans, " ".join(texts)))
 

@@ -1,4 +1,4 @@
-"""Measures recognition of files on all cores: benchmarks/files.py data/dev.jsonl.gz [--jobs 1,2] [--plot files.png]
+"""Measures recognition of files on all cores: benchmarks/files.py data/dev [--jobs 1,2] [--plot files.png]
 
 `asr-stream --file` reads recordings of equal length, made from the utterances of a data set, with different numbers of
 jobs, each in its own process. The speed-up is that of the wall clock without loading the model, so the machine should
@@ -22,7 +22,7 @@ import numpy as np
 import soundfile
 
 from asr.cores import num_cores
-from asr.data.cuts import load_cuts
+from asr.data.speech import Speech
 from asr.features import SAMPLE_RATE
 
 PAUSE_S = 1.0
@@ -30,15 +30,15 @@ PAUSE_S = 1.0
 
 def write_recordings(folder: Path, data: Path, num_files: int, minutes: float) -> list[str]:
     """Paths of `num_files` recordings of `minutes` each: utterances with pauses."""
-    cuts = list(load_cuts(data))
+    clips = list(Speech.load(data))
     pause = np.zeros(round(PAUSE_S * SAMPLE_RATE), np.float32)
     paths = []
     for number in range(num_files):
-        mine = cuts[number::num_files]
+        mine = clips[number::num_files]
         pieces: list[np.ndarray] = []
         wanted = round(minutes * 60 * SAMPLE_RATE)
         while sum(map(len, pieces)) < wanted:
-            pieces += [mine[len(pieces) // 2 % len(mine)].load_audio()[0], pause]
+            pieces += [mine[len(pieces) // 2 % len(mine)].waveform(), pause]
         path = folder / f"{number}.flac"
         soundfile.write(path, np.concatenate(pieces)[:wanted], SAMPLE_RATE)
         paths.append(str(path))

@@ -1,4 +1,4 @@
-"""Cost and stability of formatting: python benchmarks/formatting.py data/dev.jsonl.gz --num-utterances 40
+"""Cost and stability of formatting: python benchmarks/formatting.py data/dev --num-utterances 40
 
 Every utterance goes through a `Recognizer` as plain text, in blocks of one chunk; its partials and finals are then
 formatted separately. Times are CPU time of one thread in ms, the minimum of --passes over the same audio, because other
@@ -131,19 +131,19 @@ def main() -> None:
     path = args.punctuation or bundled_punctuation()
     assert path is not None
     punctuation = Punctuation(path)
-    cuts = utterances(args)
-    passes = [formatted(cuts, recognizer, punctuation) for _ in progress(range(args.passes), "passes")]
+    clips = utterances(args)
+    passes = [formatted(clips, recognizer, punctuation) for _ in progress(range(args.passes), "passes")]
     times = {name: list(np.min([each.times[name] for each in passes], axis=0)) for name in passes[0].times}
     show(passes[0].rows(times, step_times(recognizer)), args)
 
 
-def formatted(cuts: Sequence[Any], recognizer: Recognizer, punctuation: Punctuation) -> Formatting:
-    """Formats the events of `cuts` and measures it."""
+def formatted(clips: Sequence[Any], recognizer: Recognizer, punctuation: Punctuation) -> Formatting:
+    """Formats the events of `clips` and measures it."""
     formatting = Formatting(recognizer, punctuation)
     assert recognizer.chunk_ms is not None
     block = 16 * recognizer.chunk_ms
-    for cut in cuts:
-        for _, event in timed_events(recognizer, cut.load_audio()[0], block):
+    for clip in clips:
+        for _, event in timed_events(recognizer, clip.waveform(), block):
             formatting.add(event)
     return formatting
 

@@ -1,4 +1,4 @@
-"""Measures hotwords: python benchmarks/hotwords.py data/dev.jsonl.gz --distractors words.txt [--plot out.png]
+"""Measures hotwords: python benchmarks/hotwords.py data/dev --distractors words.txt [--plot out.png]
 
 Decodes a data set like finals (full context, language model), with its rare words as hotwords: those that are not in
 the language model, or have a lower log-probability than `--rare`. The whole list is used for every utterance, so nearly

@@ -1,4 +1,4 @@
-"""Word errors of live recognition: python benchmarks/live_wer.py data/dev.jsonl.gz [--chunk-ms 640,160]
+"""Word errors of live recognition: python benchmarks/live_wer.py data/dev [--chunk-ms 640,160]
 
 Every utterance of a data set goes through a `Recognizer` in blocks of 20 ms, like a microphone's; endpoints, language
 model and rescoring are those of `asr-stream`. Counts the errors of the last partial and of the final separately, with
@@ -51,16 +51,16 @@ def main() -> None:
     parser.add_argument("--lm", choices=["auto", "none"], default="auto", help="none: no language model")
     args = parser.parse_args()
 
-    cuts = utterances(args)
-    references = [cut.supervisions[0].text for cut in cuts]
+    clips = utterances(args)
+    references = [clip.text for clip in clips]
     lm = None if args.lm == "none" else args.lm
     rows: list[dict[str, Any]] = []
     for chunk_ms in map(int, args.chunk_ms.split(",")):
         for second_pass in (False, True):
             recognizer = Recognizer(args.model, chunk_ms=chunk_ms, second_pass=second_pass, search=args.search, lm=lm)
             found = [
-                utterance(recognizer, cut.load_audio()[0])
-                for cut in progress(cuts, f"{chunk_ms} ms, {1 + second_pass} of 2")
+                utterance(recognizer, clip.waveform())
+                for clip in progress(clips, f"{chunk_ms} ms, {1 + second_pass} of 2")
             ]
             partials, finals, delays = zip(*found, strict=True)
             p50, p95 = np.percentile(1000 * np.concatenate([*delays, [] if any(delays) else [np.nan]]), [50, 95])
@@ -72,7 +72,7 @@ def main() -> None:
                     "final_wer": count_errors(references, list(finals)).rate,
                     "final_ms_p50": p50,
                     "final_ms_p95": p95,
-                    "num_utterances": len(cuts),
+                    "num_utterances": len(clips),
                 }
             )
     show(rows, args)

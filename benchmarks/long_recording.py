@@ -1,4 +1,4 @@
-"""Recognizes an hour in one piece: benchmarks/long_recording.py data/dev.jsonl.gz data/dev_cv.jsonl.gz --minutes 60
+"""Recognizes an hour in one piece: benchmarks/long_recording.py data/dev data/dev_cv --minutes 60
 
 Utterances of data sets are concatenated to one recording: runs of up to six by one speaker with short pauses, longer
 pauses between runs, and noise or music after two of three runs (`--noise DIR`: recordings; otherwise colored noise;
@@ -34,14 +34,14 @@ from command import progress, recognize, show
 from endpoints import by_speaker, room_tone
 from memory import resident_mb
 
-from asr.data.audio import find_sounds
-from asr.data.cuts import evenly_spread, load_cuts
-from asr.data.transforms import colored_noise, read_sound
+from asr.data.audio import MAX_NOISE_S, find_sounds, read_audio
+from asr.data.speech import Speech, evenly_spread
 from asr.evaluation.wer import WordErrors, count_errors, matched_words
 from asr.features import SAMPLE_RATE
 from asr.runtime.search import Word
 from asr.streaming.terminal.arguments import new_parser
 from asr.streaming.terminal.options import new_recognizer
+from asr.training.sounds import colored_noise
 
 MAX_RUN = 6  # maximum utterances per run
 PAUSES_S, TURN_PAUSES_S, NOISE_S = (0.2, 1.5), (0.8, 4.0), (4.0, 20.0)
@@ -89,7 +89,7 @@ def background(num_samples: int, noises: Sequence[str], number: int, rng: np.ran
     if number % 2:
         sound = music(num_samples, rng)
     elif noises:
-        recording = read_sound(noises[number // 2 % len(noises)])
+        recording = read_audio(noises[number // 2 % len(noises)], MAX_NOISE_S).samples
         sound = np.resize(np.roll(recording, -int(rng.integers(len(recording)))), num_samples)
     else:
         sound = colored_noise(num_samples, rng)
@@ -97,24 +97,24 @@ def background(num_samples: int, noises: Sequence[str], number: int, rng: np.ran
     return (NOISE_LEVEL * faded * sound / max(np.sqrt(np.mean(sound**2)), 1e-6)).astype(np.float32)
 
 
-def runs(cuts: Sequence[Any], seed: int) -> list[list[Any]]:
+def runs(clips: Sequence[Any], seed: int) -> list[list[Any]]:
     """The utterances in runs of up to MAX_RUN by one speaker, in random order."""
     found: list[list[Any]] = []
-    for group in by_speaker(cuts):
+    for group in by_speaker(clips):
         found += [group[i : i + MAX_RUN] for i in range(0, len(group), MAX_RUN)]
     random.Random(seed).shuffle(found)
     return found
 
 
-def joined(cuts: Sequence[Any], max_s: float, noises: Sequence[str], seed: int = 0) -> Iterator[Span]:
+def joined(clips: Sequence[Any], max_s: float, noises: Sequence[str], seed: int = 0) -> Iterator[Span]:
     """The spans of a recording of the utterances, not much longer than `max_s`."""
     rng = np.random.default_rng(seed)
     now = 0  # samples
-    for number, run in enumerate(runs(cuts, seed)):
-        for i, cut in enumerate(run):
-            samples = cut.load_audio()[0]
+    for number, run in enumerate(runs(clips, seed)):
+        for i, clip in enumerate(run):
+            samples = clip.waveform()
             bounds = PAUSES_S if i + 1 < len(run) else TURN_PAUSES_S
-            for text, sound in ((cut.supervisions[0].text, samples), (None, room_tone(samples, rng.uniform(*bounds)))):
+            for text, sound in ((clip.text, samples), (None, room_tone(samples, rng.uniform(*bounds)))):
                 yield Span(now / SAMPLE_RATE, sound, text)
                 now += len(sound)
             if now > max_s * SAMPLE_RATE:
@@ -225,11 +225,11 @@ def main() -> None:
     args, options = parser.parse_args(argv[:split]), argv[split + 1 :]
 
     noises = find_sounds(args.noise, "noise") if args.noise else ()
-    cuts = [cut for path in args.data for cut in load_cuts(path)]
+    clips = [clip for path in args.data for clip in Speech.load(path)]
     # Somewhat more than needed, so that all speakers are included even in a short recording.
     wanted_s = 60 * args.minutes
-    share = min(1.0, 0.75 * wanted_s / sum(cut.duration for cut in cuts))
-    spans = list(joined(evenly_spread(cuts, max(1, round(share * len(cuts)))), wanted_s, noises, args.seed))
+    share = min(1.0, 0.75 * wanted_s / sum(clip.seconds for clip in clips))
+    spans = list(joined(evenly_spread(clips, max(1, round(share * len(clips)))), wanted_s, noises, args.seed))
     with tempfile.TemporaryDirectory() as folder:
         path = args.keep or Path(folder, "joined.wav")
         with soundfile.SoundFile(path, "w", SAMPLE_RATE, 1, "PCM_16") as file:

@@ -1,4 +1,4 @@
-"""Closed phrases against free speech: python benchmarks/phrases.py data/answers.jsonl.gz [--id an4] [--plot out.png]
+"""Closed phrases against free speech: python benchmarks/phrases.py data/answers [--id an4] [--plot out.png]
 
 Decodes a data set of short utterances like finals (full context): as free speech, with the n-grams, and with a closed
 list. The list comes from the transcripts of the data set: its words (--list words), or every other one of its distinct
@@ -19,7 +19,7 @@ import numpy as np
 from command import data_parser, encode
 
 from asr._core import OPTIONS, CtcPhraseSearch, Phrases, words
-from asr.data.cuts import evenly_spread, load_cuts
+from asr.data.speech import Speech, evenly_spread
 from asr.evaluation.engine import Engine, open_engine
 from asr.evaluation.plots import new_axes
 from asr.evaluation.wer import count_errors
@@ -49,8 +49,8 @@ class Row:
 
 def load(engine: Engine, data: Path, id: str, number: int | None) -> list[Utterance]:
     """Utterances whose id contains `id`, without copies at a different speed."""
-    cuts = evenly_spread([cut for cut in load_cuts(data) if id in cut.id and "_sp" not in cut.id], number)
-    return [Utterance(text, *encoded) for text, encoded in encode(engine, cuts, 0, f"encoding {data.name}")]
+    clips = evenly_spread([clip for clip in Speech.load(data) if id in clip.id and "_sp" not in clip.id], number)
+    return [Utterance(text, *encoded) for text, encoded in encode(engine, clips, 0, f"encoding {data.name}")]
 
 
 def measure(

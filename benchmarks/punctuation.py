@@ -1,4 +1,4 @@
-"""Punctuation of recognized words: python benchmarks/punctuation.py data/train_sp.jsonl.gz --cased libritts-cased.txt
+"""Punctuation of recognized words: python benchmarks/punctuation.py data/train_sp --cased libritts-cased.txt
 
 --cased: sentences with case and punctuation, one per line, such as the transcripts of LibriTTS. Utterances that contain
 one or more of them are recognized, and their marks are compared with those of the punctuation network:
@@ -24,7 +24,7 @@ from command import new_parser, progress, show, utterances
 
 from asr import Recognizer
 from asr._core import shown_marks
-from asr.data.cuts import evenly_spread
+from asr.data.speech import evenly_spread
 from asr.evaluation.wer import count_errors
 from asr.punctuation.corpus import NONE, UNKNOWN_CASE, Corpus, CorpusReader
 from asr.punctuation.evaluate import Labels, Scores
@@ -105,11 +105,11 @@ def main() -> None:
     number, args.num_utterances = args.num_utterances, None
     texts: set[str] = set()
     chosen = []
-    for cut in utterances(args):  # the other copies differ in speed or noise
-        text = cut.supervisions[0].text
+    for clip in utterances(args):  # the other copies differ in speed or noise
+        text = clip.text
         marks = known_marks(text.split(), cased)
         if text not in texts and any(mark is not None for mark in marks):
-            chosen.append((cut, text.split(), marks))
+            chosen.append((clip, text.split(), marks))
         texts.add(text)
     chosen = evenly_spread(chosen, number)
     if not chosen:
@@ -121,11 +121,11 @@ def main() -> None:
     recognizer = Recognizer(args.model, text="plain", punctuation=punctuation)
     scores = {name: Scores() for name in ("reference", "recognized", "with pauses")}
     hypotheses = []
-    for cut, words, marks in progress(chosen, "recognizing"):
+    for clip, words, marks in progress(chosen, "recognizing"):
         reference = [Word(word, 0.0, 0.0, 1.0) for word in words]
         compare(scores["reference"], words, marks, answered(punctuation, reference, False))
         stream = recognizer.stream()
-        stream.accept_waveform(cut.load_audio()[0])
+        stream.accept_waveform(clip.waveform())
         stream.finish()
         finals = [event.raw_words for event in stream.events() if isinstance(event, Final)]
         for name in ("recognized", "with pauses"):

@@ -1,4 +1,4 @@
-"""Tunes the weights of the search and measures the effect of each: benchmarks/search_weights.py data/dev.jsonl.gz
+"""Tunes the weights of the search and measures the effect of each: benchmarks/search_weights.py data/dev
 
 Encodes data sets once, then decodes them with many weights. Every other utterance is for tuning, the rest for
 reporting; for several sets, the mean of their error rates counts. A search over phones is not rescored. Starting from
@@ -16,7 +16,7 @@ import numpy as np
 from command import encode, plain_parser
 
 from asr._core import CtcPrefixBeamSearch, LmFusion, NgramLm
-from asr.data.cuts import evenly_spread, load_cuts
+from asr.data.speech import Speech, evenly_spread
 from asr.evaluation.engine import Engine, open_engine
 from asr.evaluation.wer import count_errors
 from asr.lm.packed import load_lm
@@ -149,8 +149,8 @@ def main() -> None:
     engine = open_engine(args.model)
     utterances = []
     for data in args.data:
-        cuts = evenly_spread(list(load_cuts(data)), args.num_utterances)
-        for reference, encoded in encode(engine, cuts, args.chunk_ms, f"encoding {data.name}"):
+        clips = evenly_spread(Speech.load(data), args.num_utterances)
+        for reference, encoded in encode(engine, clips, args.chunk_ms, f"encoding {data.name}"):
             utterances.append(Utterance(str(data), reference, encoded))
     search = Search(engine, None if args.lm == "none" else load_lm(args.lm))
     with_lm = search.lm is not None

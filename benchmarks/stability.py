@@ -1,4 +1,4 @@
-"""Stability and delay of partials: python benchmarks/stability.py data/dev.jsonl.gz [--plot PNG]
+"""Stability and delay of partials: python benchmarks/stability.py data/dev [--plot PNG]
 
 Every utterance goes through a `Recognizer` in blocks of 40 ms. For the words in partials, for each chunk size:
 
@@ -87,10 +87,10 @@ def main() -> None:
     args = parser.parse_args()
 
     aligner = OnnxModel(args.aligner or bundled_model("float32"))
-    cuts = utterances(args)
+    clips = utterances(args)
     truths = []
-    for cut in progress(cuts, "alignment"):
-        truths.append(aligned_words(aligner, cut.load_audio()[0], cut.supervisions[0].text))
+    for clip in progress(clips, "alignment"):
+        truths.append(aligned_words(aligner, clip.waveform(), clip.text))
     num_words = sum(map(len, truths))
 
     rows: list[dict[str, Any]] = []
@@ -100,8 +100,8 @@ def main() -> None:
             recognizer = Recognizer(args.model, chunk_ms=chunk_ms, second_pass=second_pass, text="plain")
             tally = Tally()
             name = f"{chunk_ms} ms, {1 + second_pass}"
-            for cut, truth in zip(progress(cuts, name), truths, strict=True):
-                stood = follow(timed_events(recognizer, cut.load_audio()[0], BLOCK), tally)
+            for clip, truth in zip(progress(clips, name), truths, strict=True):
+                stood = follow(timed_events(recognizer, clip.waveform(), BLOCK), tally)
                 for i, j in matched_words([word.word for word in truth], [item.word for item in stood]):
                     tally.shown_delays.append(1000 * (stood[j].shown_s - truth[i].end))
                     stable_s = stood[j].stable_s

@@ -1,7 +1,7 @@
 """Measures how many real-time streams a core can serve: our server's, and sherpa-onnx's with the same weights.
 
     asr export bundled --target sherpa-onnx -o sherpa
-    python benchmarks/streams.py data/dev.jsonl.gz --sherpa sherpa [--plot docs/images/streams.png]
+    python benchmarks/streams.py data/dev --sherpa sherpa [--plot docs/images/streams.png]
 
 Each client sends real utterances with pauses of a second, in real time, in messages of 100 ms. The delay of a chunk is
 the time from its last sample until the reply that covers it. Doubling and bisection find the largest number of streams
@@ -277,12 +277,12 @@ def largest(is_held: Callable[[int], bool], first: int, resolution: float, most:
 
 def read_audio(data: Path, num_utterances: int) -> np.ndarray:
     """Utterances, each followed by a second of silence, as whole messages: (num_samples,) int16."""
-    from asr.data.cuts import evenly_spread, load_cuts
+    from asr.data.speech import Speech, evenly_spread
 
     pause = np.zeros(SAMPLE_RATE, np.float32)
     pieces = []
-    for cut in evenly_spread(list(load_cuts(data)), num_utterances):
-        pieces += [cut.load_audio()[0], pause]
+    for clip in evenly_spread(Speech.load(data), num_utterances):
+        pieces += [clip.waveform(), pause]
     audio = (32767 * np.clip(np.concatenate(pieces), -1, 1)).astype(np.int16)
     return np.pad(audio, (0, -len(audio) % MESSAGE))
 

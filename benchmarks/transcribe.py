@@ -1,4 +1,4 @@
-"""Measures the transcription of a corpus: benchmarks/transcribe.py data/dev.jsonl.gz [--num-files 40] [--jobs 1,2]
+"""Measures the transcription of a corpus: benchmarks/transcribe.py data/dev [--num-files 40] [--jobs 1,2]
 
 Files per second of `asr-stream --file`, with a process per file and one for all, and of `asr transcribe` with different
 numbers of workers, including start and loading of the model. The wall clock is meaningful only on an idle machine, CPU
@@ -20,7 +20,7 @@ from typing import Any
 import soundfile
 
 from asr.cores import num_cores
-from asr.data.cuts import evenly_spread, load_cuts
+from asr.data.speech import Speech, evenly_spread
 from asr.features import SAMPLE_RATE
 
 STREAM = [sys.executable, "-m", "asr.streaming.terminal.cli", "--format", "json"]
@@ -62,9 +62,9 @@ def main() -> None:
         folder = Path(temporary)
         corpus = folder / "corpus"
         corpus.mkdir()
-        cuts = evenly_spread(list(load_cuts(args.data)), args.num_files)
-        for number, cut in enumerate(cuts):
-            soundfile.write(corpus / f"{number}.flac", cut.load_audio()[0], SAMPLE_RATE)
+        clips = evenly_spread(Speech.load(args.data), args.num_files)
+        for number, clip in enumerate(clips):
+            soundfile.write(corpus / f"{number}.flac", clip.waveform(), SAMPLE_RATE)
         paths = [str(path) for path in sorted(corpus.iterdir())]
         each, every = folder / "each", folder / "every"
         one_by_one = [[*STREAM, *options, "--output", f"{each}/", "--file", path] for path in paths]
@@ -81,9 +81,9 @@ def main() -> None:
     if any(found != texts[0] for found in texts) or len(texts[0]) != len(paths):
         sys.exit("the texts differ")
     if args.json:
-        print(json.dumps({"audio_s": sum(cut.duration for cut in cuts), "rows": rows}))
+        print(json.dumps({"audio_s": sum(clip.seconds for clip in clips), "rows": rows}))
         return
-    print(f"{len(paths)} files, {sum(cut.duration for cut in cuts):.0f} s of audio; all texts are the same")
+    print(f"{len(paths)} files, {sum(clip.seconds for clip in clips):.0f} s of audio; all texts are the same")
     print("| | files per second | CPU s per file | cores |\n| --- | --- | --- | --- |")
     for row in rows:
         print(f"| `{row['name']}` | {row['files_per_s']:.2f} | {row['cpu_s_per_file']:.2f} | {row['cores']:.2f} |")

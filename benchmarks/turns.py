@@ -1,4 +1,4 @@
-"""Delays as voice agents measure them: python benchmarks/turns.py data/dev.jsonl.gz --num-utterances 40
+"""Delays as voice agents measure them: python benchmarks/turns.py data/dev --num-utterances 40
 
 Each utterance is a turn, followed by 3 s of quiet noise. Times are from when a word was spoken, by the forced
 alignment of the transcript with the float32 model, to when its text was available, including computation and waiting:
@@ -68,9 +68,9 @@ class Turn:
         return self.words[-1].end + VAD_S
 
 
-def new_turn(cut: Any, aligner: OnnxModel) -> Turn:
-    samples = cut.load_audio()[0]
-    words = aligned_words(aligner, samples, cut.supervisions[0].text)
+def new_turn(clip: Any, aligner: OnnxModel) -> Turn:
+    samples = clip.waveform()
+    words = aligned_words(aligner, samples, clip.text)
     audio = np.concatenate([samples, room_tone(samples, QUIET_S)])
     return Turn(np.round(32767 * np.clip(audio, -1, 1)).astype(np.int16), words)
 
@@ -251,7 +251,7 @@ def main() -> None:
         args.model = str(Path(args.model).resolve())  # the server runs in a folder of its own
 
     aligner = OnnxModel(args.aligner or bundled_model("float32"))
-    turns = [new_turn(cut, aligner) for cut in progress(utterances(args), "alignment")]
+    turns = [new_turn(clip, aligner) for clip in progress(utterances(args), "alignment")]
     rows: list[dict[str, Any]] = []
     for chunk_ms in map(int, args.chunk_ms.split(",")):
         recognizer = Recognizer(args.model, chunk_ms=chunk_ms, text="plain")

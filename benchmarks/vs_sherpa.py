@@ -1,7 +1,7 @@
 """Compares asr-stream with sherpa-onnx: the same weights, chunk and search, one thread each.
 
     asr export bundled --target sherpa-onnx [--lm bundled] -o sherpa [--int8]
-    python benchmarks/vs_sherpa.py sherpa [--int8] [--chunk-ms 640] [--data data/dev.jsonl.gz --num-utterances 100]
+    python benchmarks/vs_sherpa.py sherpa [--int8] [--chunk-ms 640] [--data data/dev --num-utterances 100]
 
 Each runs in its own process, in blocks of 20 ms like a microphone's, with endpoints after 0.8 s of silence; rounds
 alternate, so that a busy machine affects all, and the best round counts. The search is greedy. If the folder has a
@@ -295,14 +295,14 @@ def compare_cost(args: argparse.Namespace) -> None:
 
 
 def compare_texts(args: argparse.Namespace) -> None:
-    from asr.data.cuts import evenly_spread, load_cuts
+    from asr.data.speech import Speech, evenly_spread
     from asr.evaluation.wer import count_errors
 
-    cuts = evenly_spread(list(load_cuts(args.data)), args.num_utterances)
-    references = [cut.supervisions[0].text for cut in cuts]
+    clips = evenly_spread(Speech.load(args.data), args.num_utterances)
+    references = [clip.text for clip in clips]
     with tempfile.TemporaryDirectory() as folder:
         audio = Path(folder) / "audio.npz"
-        np.savez(audio, *(padded(cut.load_audio()[0], args.chunk_ms) for cut in cuts))
+        np.savez(audio, *(padded(clip.waveform(), args.chunk_ms) for clip in clips))
         expected, *others = (in_process(name, "--audio", str(audio)) for name in RUNNERS)
     print(f"{RUNNERS[0]}: word error rate {count_errors(references, expected).rate:.2%}")
     for name, found in zip(RUNNERS[1:], others, strict=True):

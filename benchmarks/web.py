@@ -1,4 +1,4 @@
-"""Compares the npm package with Python, same model and audio: benchmarks/web.py data/dev.jsonl.gz --num-utterances 100
+"""Compares the npm package with Python, same model and audio: benchmarks/web.py data/dev --num-utterances 100
 
 Every utterance goes through both in blocks of 20 ms; first build the package with `make js`. Times are CPU time, which
 other programs disturb least: for loading, and per second of audio (the real-time factor on one core).
@@ -57,16 +57,16 @@ def node(model: Path, audio: list[np.ndarray]) -> dict[str, Any]:
 
 def main() -> None:
     args = data_parser(__doc__, "default: the bundled int8 one", num_utterances=100).parse_args()
-    cuts, model = utterances(args), Path(args.model or bundled_model())
-    references = [cut.supervisions[0].text for cut in cuts]
-    audio = [np.round(32767 * np.clip(cut.load_audio()[0], -1, 1)).astype(np.int16) for cut in cuts]
+    clips, model = utterances(args), Path(args.model or bundled_model())
+    references = [clip.text for clip in clips]
+    audio = [np.round(32767 * np.clip(clip.waveform(), -1, 1)).astype(np.int16) for clip in clips]
     rows = {"python": python(model, audio), "node": node(model, audio)}
     for name, row in rows.items():
         wer = count_errors(references, row["texts"]).rate
         print(f"{name}: wer {wer:.4f}  rtf {row['rtf']:.3f}  load_cpu_s {row['load_cpu_s']:.2f}")
     same = sum(a == b for a, b in zip(rows["python"]["texts"], rows["node"]["texts"], strict=True))
     print(f"node holds {rows['node']['rss_mb']:.0f} MB at the end")
-    print(f"{same} of {len(cuts)} utterances have the same words")
+    print(f"{same} of {len(clips)} utterances have the same words")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Errors of word times: python benchmarks/word_times.py data/dev.jsonl.gz [--num-utterances N]
+"""Errors of word times: python benchmarks/word_times.py data/dev [--num-utterances N]
 
 Start and end of the right words in finals, compared with three references:
 
@@ -27,7 +27,7 @@ import soxr
 from command import aligned, new_parser, progress, recognize, show, utterances, word_tokens
 
 from asr import Recognizer
-from asr.data.cuts import evenly_spread
+from asr.data.speech import evenly_spread
 from asr.evaluation.wer import matched_words
 from asr.features import ENCODER_FRAME_S
 from asr.runtime.onnx_model import OnnxModel, bundled_model
@@ -125,13 +125,11 @@ def main() -> None:
     args = parser.parse_args()
 
     aligner = OnnxModel(args.aligner or bundled_model("float32"))
-    cuts = utterances(args)
-    texts = [cut.supervisions[0].text for cut in evenly_spread(cuts, min(args.num_synthetic, len(cuts)))]
+    clips = utterances(args)
+    texts = [clip.text for clip in evenly_spread(clips, min(args.num_synthetic, len(clips)))]
     synthetic = [item for voice in args.voices.split(",") for item in festival(texts, voice)]
 
-    forced = [
-        aligned_times(aligner, cut.load_audio()[0], cut.supervisions[0].text) for cut in progress(cuts, "alignment")
-    ]
+    forced = [aligned_times(aligner, clip.waveform(), clip.text) for clip in progress(clips, "alignment")]
     plain: Differences = {("festival", "start"): [], ("festival", "end"): []}
     for samples, truth in synthetic:
         _, as_tokens = aligned_times(aligner, samples, " ".join(word for word, _, _ in truth))
@@ -144,8 +142,8 @@ def main() -> None:
             differences: Differences = {
                 (truth, edge): [] for truth in ("forced", "tokens", "pauses", "festival") for edge in ("start", "end")
             }
-            for cut, (as_words, as_tokens) in zip(progress(cuts, name), forced, strict=True):
-                samples = cut.load_audio()[0]
+            for clip, (as_words, as_tokens) in zip(progress(clips, name), forced, strict=True):
+                samples = clip.waveform()
                 found = recognize(recognizer, samples)
                 compare(found, as_words, "forced", differences)
                 compare(found, as_tokens, "tokens", differences)

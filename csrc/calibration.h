@@ -25,7 +25,7 @@ struct SilenceWeights {
 
 // The defaults are those of the bundled models. They also apply to files before version 4.
 struct Calibration {
-  // Fitted on half of the speakers of `dev`: `python benchmarks/confidence.py data/dev.jsonl.gz --num-utterances 282`.
+  // Fitted on half of the speakers of `dev`: `python benchmarks/confidence.py data/dev --num-utterances 282`.
   ConfidenceMap confidence_with_lm{-1.40, 1.85, 2.51};
   ConfidenceMap confidence_without_lm{-6.64, 6.94, 2.98};
   ConfidenceMap confidence_with_phones{-0.51, 1.51, 2.07};
@@ -34,7 +34,7 @@ struct Calibration {
   // network: the shortest wait that splits hardly more utterances than 0.8 s of silence, in every set.
   SilenceWeights endpoint_with_punctuation{1.0, 0.02, 0.18, 0.2, 1.4};
   SilenceWeights endpoint_without_punctuation{0.2, 0.16, 0.0, 0.32, 1.5};
-  // The defaults of kLmOptions: `python benchmarks/search_weights.py data/dev.jsonl.gz`
+  // The defaults of kLmOptions: `python benchmarks/search_weights.py data/dev`
   std::array<double, kLmOptions.size()> lm_weights{
       option(kLmOptions[0]).default_value, option(kLmOptions[1]).default_value, option(kLmOptions[2]).default_value,
       option(kLmOptions[3]).default_value};

@@ -2,7 +2,7 @@
 //
 // The views are: the unchanged features; features of a 4 % longer vocal tract (VTLP; Jaitly and Hinton 2013); and
 // frames that begin 20 ms earlier. The views make different errors, so the geometric mean of their probabilities and
-// those of the first pass makes fewer errors than any of them (docs/lab/ablations.md).
+// those of the first pass makes fewer errors than any of them (docs/lab/tried.md).
 //
 // A view is encoded in windows, each with a cache of the previous windows. A window is encoded before the utterance
 // ends, which limits the work that is left at the end and so the delay of the final.

@@ -20,7 +20,7 @@
 namespace asr_stream {
 
 // In encoder frames, 5 s: maximum length of a run in the second pass. With longer windows, finals have no fewer errors
-// (docs/lab/ablations.md), are later, and need more memory.
+// (docs/lab/tried.md), are later, and need more memory.
 inline constexpr std::int64_t kSecondPassWindow = 125;
 
 // The warning for a model with phones but without a language model.

@@ -14,17 +14,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import torch
-from lhotse import CutSet
 from rich.console import Console
 
 from asr._core import NgramLm
 from asr.config import TokenizerConfig
-from asr.data.cuts import load_cuts
 from asr.data.manifests import read_table
 from asr.data.prepare import prepare
+from asr.data.speech import TABLE, Clip, Speech, write_subset
 from asr.data.utterance import PrepareOptions
 from asr.evaluation.engine import open_engine
 from asr.evaluation.evaluate import MAX_BATCH_S, evaluate
@@ -53,20 +51,20 @@ MAX_CHANCE = 0.05
 """Probability of a difference by chance, above which none of the models is called better."""
 
 
-def split(cuts: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-    """Splits recordings into those that train, that stop the training, and that compare the models.
+def split(recordings: Sequence[Clip]) -> tuple[list[int], list[int], list[int]]:
+    """The numbers of the recordings that train, that stop the training, and that compare the models.
 
     Raises ValueError if there are too few.
     """
-    own, stopping, judges = list[Any](), list[Any](), list[Any]()
-    for number, cut in enumerate(cuts, 1):
-        part = judges if number % HELD_OUT == 0 else stopping if number % (2 * HELD_OUT) == 1 else own
-        part.append(cut)
-    seconds = sum(cut.duration for cut in own)
-    if seconds < MIN_SECONDS or len(cuts) < HELD_OUT:
+    own, stopping, judges = list[int](), list[int](), list[int]()
+    for number in range(len(recordings)):
+        part = judges if number % HELD_OUT == HELD_OUT - 1 else stopping if number % (2 * HELD_OUT) == 0 else own
+        part.append(number)
+    seconds = sum(recordings[number].seconds for number in own)
+    if seconds < MIN_SECONDS or len(recordings) < HELD_OUT:
         raise ValueError(
-            f"{len(cuts)} recordings leave {seconds:.0f} s of training audio, because three of eight recordings are "
-            f"held out; at least {HELD_OUT} recordings and {MIN_SECONDS:g} s are needed: `asr record` reads five "
+            f"{len(recordings)} recordings leave {seconds:.0f} s of training audio, because three of eight are held "
+            f"out; at least {HELD_OUT} recordings and {MIN_SECONDS:g} s are needed: `asr record` reads five "
             "minutes of prompts with you"
         )
     return own, stopping, judges
@@ -92,21 +90,21 @@ def mixture(start: str, learned: Path, share: float = SHARE) -> Pretrained:
     return average([(str(learned), share), (start, 1 - share)] if share < 1 else [(str(learned), share)])
 
 
-def phone_errors(pretrained: Pretrained, cuts: Sequence[Any]) -> WordErrors:
+def phone_errors(pretrained: Pretrained, clips: Sequence[Clip]) -> WordErrors:
     """Phone errors at 640 ms with greedy search; word errors if the model has no phones."""
-    texts = [cut.supervisions[0].text for cut in cuts]
+    texts = [clip.text for clip in clips]
     phones = load_phones("bundled", texts, pretrained.phones) if pretrained.phones else None
-    errors = validate(pretrained.model(), pretrained.tokenizer, cuts, MAX_BATCH_S, torch.device("cpu"), phones)
+    errors = validate(pretrained.model(), pretrained.tokenizer, clips, MAX_BATCH_S, torch.device("cpu"), phones)
     return errors[VALIDATION_CHUNKS[1][0]]
 
 
-def word_errors(weights: str, cuts: Sequence[Any], lm: NgramLm) -> list[WordErrors]:
+def word_errors(weights: str, clips: Sequence[Clip], lm: NgramLm) -> list[WordErrors]:
     """Word errors of each recording at 640 ms after the first pass, with the n-grams of `lm`."""
     engine = open_engine(weights)
     fusion = LmWeights(*engine.lm_weights).fusion(lm, engine.tokens, phones=engine.phones)
-    (result,) = evaluate(engine, cuts, "", [640], 2560, ["beam+lm"], fusion=fusion)
+    (result,) = evaluate(engine, clips, "", [640], 2560, ["beam+lm"], fusion=fusion)
     found = {id: count_errors([reference], [hypothesis]) for id, reference, hypothesis in result.hypotheses}
-    return [found[cut.id] for cut in cuts]
+    return [found[clip.id] for clip in clips]
 
 
 def verdict(before: Sequence[WordErrors], after: Sequence[WordErrors]) -> tuple[bool, str]:
@@ -134,29 +132,29 @@ def adapt(args: argparse.Namespace) -> int:
         folder = Path(name)
         options = PrepareOptions(replace(normalizer_of(start.tokenizer), noise_tags=args.noise_tags))
         try:
-            result = prepare(read_table(table), folder, "recordings", options)
+            result = prepare(list(read_table(table)), folder, "recordings", options)
         except ValueError as error:  # it names a file in `folder`, which is removed
             raise ValueError(str(error).split("; see ")[0]) from error
         print_left_out(console, result.refusals)
-        sets = split(list(CutSet.from_jsonl_lazy(result.manifest)))  # the paths of features are relative to the folder
-        files = [folder / f"{name}.jsonl.gz" for name in ("own", "stopping", "judges")]
-        for path, cuts in zip(files, sets, strict=True):
-            CutSet.from_cuts(cuts).to_file(path)
+        sets = split(Speech.load(result.folder))
+        files = [result.folder / f"{name}.tsv" for name in ("own", "stopping", "judges")]
+        for path, numbers in zip(files, sets, strict=True):
+            write_subset(result.folder / TABLE, numbers, path)
         own, stopping, judges = files
         if not learn(args.init, own, stopping, folder / "run", console):
             return 130
         adapted = mixture(args.init, folder / "run")
         adapted.save(folder / "adapted.safetensors")
-        cuts = list(load_cuts(judges))
-        console.print(f"comparing both models on {len(cuts)} held-out recordings ...")
-        phones = [phone_errors(weights, cuts) for weights in (start, adapted)]
-        words = [word_errors(str(path), cuts, lm) for path in (args.init, folder / "adapted.safetensors")]
+        clips = Speech.load(judges)
+        console.print(f"comparing both models on {len(clips)} held-out recordings ...")
+        phones = [phone_errors(weights, clips) for weights in (start, adapted)]
+        words = [word_errors(str(path), clips, lm) for path in (args.init, folder / "adapted.safetensors")]
     console.print(f"writing {args.output} ...", markup=False)
     export_model(adapted, args.output, int8=True, language=language)
     unit = "phone" if start.phones else "word"
     is_better, clause = verdict(*words)
     console.print(
-        f"{len(cuts)} held-out recordings: {_change(unit, phones)}, "
+        f"{len(clips)} held-out recordings: {_change(unit, phones)}, "
         f"{_change('word', [sum(each, WordErrors()) for each in words])}\n{args.output}: {clause}; "
         + (
             f"asr-stream --model {args.output} --lm {args.lm}"

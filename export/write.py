@@ -143,10 +143,13 @@ def without_folders(config: Config) -> Config:
     """The configuration with file names instead of paths, because the folders of the training machine are irrelevant to
     users."""
     data, train = config.data, config.train
-    sets = [tuple(Path(path).name for path in paths) for paths in (data.train, data.valid)]
+    train_sets, valid_sets, noise = (
+        tuple(Path(path).name for path in paths) for paths in (data.train, data.valid, data.noise)
+    )
+    rooms, lexicon = Path(data.rooms).name, Path(data.lexicon).name
     return replace(
         config,
-        data=replace(data, train=sets[0], valid=sets[1], lexicon=Path(data.lexicon).name),
+        data=replace(data, train=train_sets, valid=valid_sets, noise=noise, rooms=rooms, lexicon=lexicon),
         train=replace(train, output=Path(train.output).name, init=Path(train.init).name),
     )
 

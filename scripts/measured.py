@@ -26,15 +26,14 @@ NUMBER = re.compile(r"(\d[\d.]*)<!--([^ >]+)-->")
 
 EVALUATE = "asr evaluate asr/models/tiny.int8.onnx --lm bundled"
 COMMANDS = {
-    **{f"live_{name}": f"python benchmarks/live_wer.py data/{name}.jsonl.gz --json > OUT" for name in SETS},
-    "joint_dev": "python benchmarks/live_wer.py data/dev.jsonl.gz --lm none --search joint --json > OUT",
+    **{f"live_{name}": f"python benchmarks/live_wer.py data/{name} --json > OUT" for name in SETS},
+    "joint_dev": "python benchmarks/live_wer.py data/dev --lm none --search joint --json > OUT",
     "latency_sample": "python benchmarks/latency.py --json > OUT",
     "latency_dev": "python benchmarks/latency.py --file data/dev.wav --seconds 300 --json > OUT",
-    "evaluate_dev": f"{EVALUATE} --data data/dev.jsonl.gz --search greedy,rescore,beam+lm --json OUT "
-    "--plot docs/images/wer.png",
-    "evaluate_accents": f"{EVALUATE} --data data/dev_cv.jsonl.gz data/dev_nonnative.jsonl.gz --search beam+lm "
+    "evaluate_dev": f"{EVALUATE} --data data/dev --search greedy,rescore,beam+lm --json OUT --plot docs/images/wer.png",
+    "evaluate_accents": f"{EVALUATE} --data data/dev_cv data/dev_nonnative --search beam+lm "
     "--chunk-ms full,640,160 --json OUT",
-    "noise": "python benchmarks/noise.py data/dev.jsonl.gz --noise data/noise --rir data/rir --num-utterances 141 "
+    "noise": "python benchmarks/noise.py data/dev --noise data/noise --rir data/rir --num-utterances 141 "
     "--quieter-db 30 --snr-db 20,10,0 --json > OUT",
 }
 """The command that writes each file of docs/measured, which is OUT here."""
@@ -46,11 +45,11 @@ def join(data: Path, output: Path, seconds: float = 300.0) -> None:
     import numpy as np
     import soundfile
 
-    from asr.data.cuts import evenly_spread, load_cuts
+    from asr.data.speech import Speech, evenly_spread
 
-    cuts = list(load_cuts(data))
-    every = sum(cut.duration + 1 for cut in cuts)
-    spoken = [cut.load_audio()[0] for cut in evenly_spread(cuts, max(1, round(len(cuts) * seconds / every)))]
+    speech = Speech.load(data)
+    number = max(1, round(len(speech) * seconds / (speech.seconds + len(speech))))
+    spoken = [clip.waveform() for clip in evenly_spread(speech, number)]
     pause = np.zeros(16000, np.float32)
     soundfile.write(output, np.concatenate([part for audio in spoken for part in (audio, pause)]), 16000)
 
@@ -128,7 +127,7 @@ def main() -> int:
         join(*args.join)
         return 0
     if args.commands:
-        print("python scripts/measured.py --join data/dev.jsonl.gz data/dev.wav")
+        print("python scripts/measured.py --join data/dev data/dev.wav")
         print(*(text.replace("OUT", f"docs/measured/{name}.json") for name, text in COMMANDS.items()), sep="\n")
         return 0
     known, wrong = numbers(), []

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = {"asr": "asr", "asr.export": "export", "asr.streaming": "streaming", "asr.web": "web"}
-TRAINING = ("torch", "torchaudio", "lhotse", "onnx")
+TRAINING = ("torch", "torchaudio", "onnx")
 WITH_PYTORCH = ("asr.model", "asr.data", "asr.training", "asr.evaluation", "asr.punctuation", "asr.neural_lm")
 """The folders of asr/ that may import PyTorch; the modules that apps import are elsewhere."""
 FORBIDDEN = {

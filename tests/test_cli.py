@@ -34,12 +34,12 @@ def test_a_package_of_an_extra_that_is_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def fail(name: str) -> Any:
-        raise ModuleNotFoundError("No module named 'lhotse'", name="lhotse.features")
+        raise ModuleNotFoundError("No module named 'torchaudio'", name="torchaudio.functional")
 
     monkeypatch.setattr(importlib, "import_module", fail)
-    assert cli.main(["shard"]) == 1
+    assert cli.main(["prepare"]) == 1
     assert capsys.readouterr().err == (
-        "asr shard needs more packages (No module named 'lhotse'): "
+        "asr prepare needs more packages (No module named 'torchaudio'): "
         "run `make train-tools` in a clone, or `pip install 'WHEEL[train]'` for a wheel\n"
     )
 
@@ -73,14 +73,14 @@ def test_arguments_of_all_commands_need_no_pytorch() -> None:
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
-@pytest.mark.parametrize("name", ["asr.data.shards", "numpy.nonsense", None])
+@pytest.mark.parametrize("name", ["asr.data.speech", "numpy.nonsense", None])
 def test_other_missing_modules_raise_their_error(name: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(module: str) -> Any:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
     monkeypatch.setattr(importlib, "import_module", fail)
     with pytest.raises(ModuleNotFoundError):
-        cli.main(["shard"])
+        cli.main(["prepare"])
 
 
 @pytest.mark.parametrize("command", ["train", "neural-lm", "text", "evaluate"])

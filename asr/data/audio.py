@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 MAX_NOISE_S = 600.0
+SLACK_S = 0.1
+"""How much later than its recording a segment may end; manifests round their times."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +37,16 @@ class TooLongError(ValueError):
     """A recording longer than allowed, which was not decoded."""
 
 
-def read_audio(path: str | Path, max_duration_s: float = 3600.0) -> Audio:
+def read_audio(
+    path: str | Path, max_duration_s: float = 3600.0, start_s: float = 0.0, segment_s: float | None = None
+) -> Audio:
     """Decodes a recording: FLAC, WAV, MP3, Ogg Vorbis, Opus and other formats of libsndfile.
+
+    start_s, segment_s: decode only this part of it; None: to its end.
 
     Any sampling rate becomes 16 kHz; channels are averaged, unless they cancel each other: then the first one counts.
     Raises ValueError for a file that cannot be read to its end, holds several recordings, is longer than
-    `max_duration_s` or has NaN or infinite samples.
+    `max_duration_s`, has NaN or infinite samples, or does not contain the segment.
     """
     import numpy as np
     import soundfile
@@ -51,19 +57,27 @@ def read_audio(path: str | Path, max_duration_s: float = 3600.0) -> Audio:
             rate, stated = file.samplerate, file.frames
             if not 1000 <= rate <= 384000 or file.channels > 64:
                 raise ValueError(f"has {file.channels} channels at {rate} Hz; expected at most 64, 1 to 384 kHz")
-            if stated > max_duration_s * rate:  # decoding might exhaust the memory
-                raise TooLongError(f"{stated / rate:.1f} s")
+            first = round(start_s * rate)
+            wanted = stated - first if segment_s is None else round(segment_s * rate)
+            if not 0 <= first < max(stated, 1) or not 0 <= wanted <= stated - first + SLACK_S * rate:
+                raise ValueError(
+                    f"lasts {stated / rate:.2f} s; the segment is {start_s:.2f} to {start_s + wanted / rate:.2f} s"
+                )
+            wanted = min(wanted, stated - first)
+            if wanted > max_duration_s * rate:  # decoding might exhaust the memory
+                raise TooLongError(f"{wanted / rate:.1f} s")
             sections, whole = parts(raw, kind_of(raw.read(16)), raw.seek(0, os.SEEK_END))
             if len(sections) > 1:
                 raise ValueError("holds several recordings, one after the other; split it")
             if not whole or share_present(file.extra_info) < 1:
                 raise ValueError("is cut off: it ends in the middle of the recording")
-            samples = file.read(dtype="float32", always_2d=True)
+            file.seek(first)
+            samples = file.read(wanted, dtype="float32", always_2d=True)
     # soundfile raises TypeError for a suffix that means headerless audio
     except (soundfile.SoundFileError, OSError, TypeError, MemoryError) as error:
         raise ValueError(f"cannot be read: {error}") from error
-    if len(samples) != stated:
-        raise ValueError(f"is cut off: {len(samples)} of {stated} samples")
+    if len(samples) != wanted:
+        raise ValueError(f"is cut off: {len(samples)} of {wanted} samples")
     if not np.isfinite(samples).all():
         raise ValueError("holds NaN or infinite samples")
     if len(samples) and np.abs(samples).max() > 10:  # floating point may slightly exceed ±1

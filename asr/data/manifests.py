@@ -1,16 +1,19 @@
-"""Sources of utterances: tables of recordings and transcripts, and the LibriSpeech tree.
+"""Sources of utterances: tables of recordings and transcripts, the LibriSpeech tree, Kaldi's and lhotse's manifests.
 
 Rows that cannot be used become a `Refusal`, see `asr.tables`. No audio is opened here.
 """
 
 from __future__ import annotations
 
+import gzip
+import json
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from asr.tables import Recording, Refusal, find, is_unicode, lines_of, read_recordings
+from asr.tables import OFFSET_COLUMNS, Recording, Refusal, find, is_unicode, lines_of, read_recordings
 from asr.text import NormalizedText, TextNormalizer
 
 TEXT_COLUMNS = ("text", "transcript", "sentence", "transcription")
@@ -22,13 +25,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Utterance:
-    """One recording and its transcript. duration_s: as stated in the table, or None."""
+    """One recording and its transcript. duration_s: as stated in the table, or None; start_s, segment_s: the part of
+    the file, to its end if segment_s is None; is_noise: there is nothing to transcribe."""
 
     id: str
     audio: Path
     text: str
     speaker: str | None = None
     duration_s: float | None = None
+    start_s: float = 0.0
+    segment_s: float | None = None
+    is_noise: bool = False
 
 
 def read_table(path: str | Path, audio_root: str | Path | None = None) -> Iterator[Utterance | Refusal]:
@@ -60,6 +67,9 @@ def normalized(
             yield Refusal(utterance.id, str(utterance.audio), "duplicate id", "the first one is kept")
             continue
         seen.add(utterance.id)
+        if utterance.is_noise:
+            yield utterance
+            continue
         normal = normalizer(utterance.text)
         if on_text is not None:
             on_text(normal)
@@ -78,8 +88,6 @@ def normalized(
 def read_librispeech(part: str | Path) -> Iterator[Utterance | Refusal]:
     """Utterances of one LibriSpeech part: every line of every `*.trans.txt`, with the FLAC files next to it.
 
-    lhotse's recipe is not used: it only logs missing files, opens all audio, and stops at one malformed line or broken
-    file.
     Raises ValueError if the folder has no transcript.
     """
     folder = Path(part)
@@ -92,6 +100,89 @@ def read_librispeech(part: str | Path) -> Iterator[Utterance | Refusal]:
         for line in lines_of(transcript)
         if line.strip()
     )
+
+
+def read_kaldi(folder: str | Path) -> Iterator[Utterance | Refusal]:
+    """Utterances of a Kaldi data directory: `wav.scp` and `text`, and `segments` and `utt2spk` if they exist.
+
+    Entries of `wav.scp` that are commands (`... |`) are refused, because reading them would run programs. Relative
+    paths start at the current folder, as in Kaldi. Raises ValueError if a file is missing or malformed.
+    """
+    root = Path(folder)
+    waves, texts = _kaldi_map(root / "wav.scp"), _kaldi_map(root / "text")
+    speakers = _kaldi_map(root / "utt2spk") if (root / "utt2spk").is_file() else {}
+    segments: dict[str, Segment] = {id: (id, 0.0, None) for id in waves}
+    if (root / "segments").is_file():
+        segments = {id: _kaldi_segment(root, id, value) for id, value in _kaldi_map(root / "segments").items()}
+    return (_kaldi_utterance(id, texts, waves, segments[id], speakers.get(id)) for id in segments)
+
+
+Segment: TypeAlias = tuple[str, float, float | None]
+"""The recording of a segment, its start, and its end; None: the end of the recording."""
+
+
+def _kaldi_utterance(
+    id: str, texts: dict[str, str], waves: dict[str, str], segment: Segment, speaker: str | None
+) -> Utterance | Refusal:
+    recording, start_s, end_s = segment
+    source, text = waves.get(recording, ""), texts.get(id, "")
+    if not source:
+        return Refusal(id, "", "missing file", f"wav.scp has no recording {recording!r}")
+    if source.endswith("|"):
+        return Refusal(id, source, "command in wav.scp", "write its output into files, and name these in wav.scp")
+    if not is_unicode(text):
+        return Refusal(id, source, "text is not UTF-8", text)
+    return Utterance(id, Path(source), text, speaker, None, start_s, None if end_s is None else end_s - start_s)
+
+
+def _kaldi_map(path: Path) -> dict[str, str]:
+    """The lines of a file of Kaldi: a key and a value that may have spaces. Raises ValueError if there is none."""
+    if not path.is_file():
+        raise ValueError(f"{path} does not exist; a Kaldi data directory has wav.scp and text")
+    pairs = (line.strip().split(maxsplit=1) for line in lines_of(path) if line.strip())
+    return {key: "".join(value) for key, *value in pairs}
+
+
+def _kaldi_segment(folder: Path, id: str, value: str) -> Segment:
+    try:
+        recording, start, end = value.split()
+        return recording, max(float(start), 0.0), None if float(end) == -1 else float(end)
+    except ValueError:
+        raise ValueError(f"{folder / 'segments'}: {id} {value}: expected a recording, its start and its end") from None
+
+
+def read_lhotse(manifest: str | Path) -> Iterator[Utterance | Refusal]:
+    """Utterances of a manifest of cuts by lhotse (.jsonl or .jsonl.gz): one recording file and one text each.
+
+    Its speed or volume changes and its features are not used. Raises ValueError if the file is no such manifest.
+    """
+    path = Path(manifest)
+    opened = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opened(path, "rt", encoding="utf-8") as file:
+            for line in file:
+                if line.strip():
+                    yield _of_cut(json.loads(line))
+    except (OSError, EOFError, zlib.error, LookupError, TypeError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read: {error!r}; expected lhotse's cuts, one JSON object a line") from error
+
+
+def _of_cut(cut: dict[str, Any]) -> Utterance | Refusal:
+    id, recording, supervisions = cut["id"], cut["recording"], cut["supervisions"]
+    source = recording["sources"][0]
+    if source["type"] != "file":
+        return Refusal(id, str(source["source"]), "not a file", f"its recording is of type {source['type']!r}")
+    if len(recording["sources"]) > 1 or len(recording.get("channel_ids") or (0,)) > 1:
+        return Refusal(id, source["source"], "one of several channels", "write it into a file of its own")
+    if len(supervisions) != 1:
+        detail = f"{len(supervisions)} texts; cut it with trim_to_supervisions"
+        return Refusal(id, source["source"], "not one text", detail)
+    if changes := [each["name"] for each in recording.get("transforms") or () if each["name"] != "Resample"]:
+        return Refusal(id, source["source"], "changed recording", f"{', '.join(changes)}: prepare the original")
+    text, speaker = supervisions[0].get("text") or "", supervisions[0].get("speaker")
+    start_s, segment_s = float(cut["start"]), float(cut["duration"])
+    whole = not start_s and segment_s == recording["duration"]
+    return Utterance(id, Path(source["source"]), text, speaker, None, start_s, None if whole else segment_s)
 
 
 def find_librispeech_parts(corpus: str | Path, parts: Iterable[str] | None = None) -> list[Path]:
@@ -127,4 +218,6 @@ def _utterance(recording: Recording, row: dict[str, object]) -> Utterance | Refu
         return Refusal(id, str(audio), "empty text", f"text is {text!r}")
     if not is_unicode(text):
         return Refusal(id, str(audio), "text is not UTF-8", text)
-    return Utterance(id, audio, text, recording.speaker, recording.duration_s)
+    is_segment = find(row, OFFSET_COLUMNS) not in (None, "")
+    segment_s = recording.duration_s if is_segment else None
+    return Utterance(id, audio, text, recording.speaker, recording.duration_s, recording.start_s, segment_s)

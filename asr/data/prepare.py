@@ -1,16 +1,16 @@
-"""`asr prepare`: checks recordings and transcripts, computes features, writes a data set to train on.
+"""`asr prepare`: checks recordings and transcripts, and writes a data set to train on.
 
-Every utterance is decoded completely once, so broken audio does not reach training. The result is `<name>.jsonl.gz`, a
-lhotse CutSet with features attached (see `asr.data.cuts`), and `<name>.refused.tsv`.
-The features get a new file name, and the manifest is renamed last: an interrupted run leaves either the former data set
-or none.
+Every utterance is decoded completely once, so broken audio does not reach training. The result is a folder (see
+`asr.data.speech`) with `refused.tsv`, which lists what was left out. An interrupted run continues where it stopped.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import hashlib
 import importlib.util
+import json
 import multiprocessing
 import os
 import secrets
@@ -27,22 +27,30 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from asr.command import add_noise_tags, how_to_install, interrupts_ignored
 from asr.cores import num_cores
-from asr.data.audio import find_sounds
-from asr.data.manifests import Utterance, find_librispeech_parts, normalized, read_librispeech, read_table
+from asr.data.audio import MAX_NOISE_S, find_sounds
+from asr.data.manifests import (
+    Utterance,
+    find_librispeech_parts,
+    normalized,
+    read_kaldi,
+    read_lhotse,
+    read_librispeech,
+    read_table,
+)
 from asr.data.report import PrepareResult, Summary, print_report
-from asr.data.utterance import Prepared, PrepareOptions, prepare_utterance
-from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE
+from asr.data.speech import TABLE, write_table
+from asr.data.utterance import PrepareOptions, prepare_utterance
+from asr.features import SAMPLE_RATE
 from asr.files import naming
-from asr.options import flag
 from asr.tables import Refusal, write_tsv
 from asr.text import CASES, OUTSIDE_POLICIES, TextNormalizer
 
 if TYPE_CHECKING:
-    from asr.data.copies import NoisyCopies, TelephoneCopies
-    from asr.data.noise_alone import NoisePiece
+    import numpy as np
 
-Item: TypeAlias = "Utterance | NoisePiece | Refusal"
+Item: TypeAlias = Utterance | Refusal
 
+REFUSED = "refused.tsv"
 _BATCH = 16  # items a worker takes at a time
 
 S = TypeVar("S")
@@ -50,94 +58,150 @@ T = TypeVar("T")
 
 
 def prepare(
-    utterances: Iterable[Item],
+    items: Sequence[Item],
     out_dir: str | Path,
     name: str,
     options: PrepareOptions | None = None,
-    on_progress: Callable[[], object] | None = None,
+    on_progress: Callable[[int], object] = lambda number: None,
 ) -> PrepareResult:
-    """Writes the data set `out_dir/name.jsonl.gz` and the list `out_dir/name.refused.tsv`.
+    """Writes the data set `out_dir/name` (see `asr.data.speech`) and its list `refused.tsv`.
 
-    on_progress: called once for every finished utterance.
-    The order of the data set is that of `utterances`, regardless of the number of jobs.
+    It continues after an interruption: the samples and a log of the finished utterances are kept in the folder.
+
+    on_progress: called with the number of utterances that were finished since.
+    The order of the data set is that of `items`, regardless of the number of jobs.
     Raises ValueError for a bad name, or if no utterance is usable; then only the list is written.
     Raises ChildProcessError if a worker dies.
     """
-    from lhotse import CutSet
-    from lhotse.features import Features
-
-    from asr.data.cuts import MANIFEST_SUFFIX, Float16Writer
-
     options = options or PrepareOptions()
     if not name or name != Path(name).name or name.startswith("."):
         raise ValueError(f"name is {name!r}; expected a plain file name such as train-clean-100")
-    folder = Path(out_dir)
-    features_dir = folder / f"{name}.features"
-    features_dir.mkdir(parents=True, exist_ok=True)
-    result = PrepareResult(folder / f"{name}{MANIFEST_SUFFIX}", Summary())
-    # Features get a new name: the previous manifest, if any, stays valid until the new one replaces it.
-    stem = secrets.token_hex(4)
-    features_file = features_dir / f"{stem}.f16"
-    unfinished = features_dir / f"{stem}{MANIFEST_SUFFIX}"
-    usable = normalized(utterances, options.normalizer, result.add_text)
-    items = in_processes(partial(_prepare_item, options=options), usable, options.num_jobs)
-    try:
-        with (
-            naming(features_dir),
-            CutSet.open_writer(unfinished) as manifest,
-            Float16Writer(features_file) as storage,
-            contextlib.closing(items),
-        ):
-            for item in items:
-                for one in item:
-                    if isinstance(one, Refusal):
-                        result.refusals.append(one)
-                        continue
-                    cut = one.cut
-                    cut.features = Features(
-                        type="asr_log_mel",
-                        num_frames=len(one.frames),
-                        num_features=NUM_MEL_BINS,
-                        frame_shift=FRAME_SHIFT_S,
-                        sampling_rate=SAMPLE_RATE,
-                        start=0.0,
-                        duration=cut.duration,
-                        storage_type=storage.name,
-                        storage_path=f"{features_dir.name}/{features_file.name}",
-                        storage_key=storage.write(cut.id, one.frames),
-                        recording_id=cut.recording.id,
-                        channels=0,
-                    )
-                    manifest.write(cut)
-                    result.summary.add(cut.duration, cut.supervisions[0].text, cut.supervisions[0].speaker)
-                if on_progress is not None:
-                    on_progress()
-        columns = ("id", "audio", "reason", "detail")
-        rows = ((r.id, r.audio, r.reason, r.detail) for r in result.refusals)
-        write_tsv(folder / f"{name}.refused.tsv", columns, rows)
-        if result.summary.num_utterances == 0:
-            reasons = Counter(r.reason for r in result.refusals).most_common(3)
-            why = ", ".join(f"{count} x {reason}" for reason, count in reasons) or "there is none"
-            hint = options.normalizer.suggestion(result.outside)
-            raise ValueError(f"no usable utterance for {name}: {why}; see {folder / name}.refused.tsv{hint}")
-        os.replace(unfinished, result.manifest)
-    finally:
-        if unfinished.exists():  # still there, so it is incomplete
-            features_file.unlink(missing_ok=True)
-            unfinished.unlink()
-            with contextlib.suppress(OSError):  # the folder may contain a previous data set
-                features_dir.rmdir()
-    for former in features_dir.iterdir():
-        if former != features_file:
-            with contextlib.suppress(OSError):  # on Windows, a training run may still have it open
-                former.unlink()
+    folder = Path(out_dir) / name
+    folder.mkdir(parents=True, exist_ok=True)
+    result = PrepareResult(folder, Summary())
+    usable = list(normalized(items, options.normalizer, result.add_text))
+    with naming(folder), _Work(folder, _fingerprint(usable, options)) as work:
+        on_progress(len(work.done))
+        rest = usable[len(work.done) :]
+        with contextlib.closing(in_processes(partial(_prepare_item, options=options), rest, options.num_jobs)) as made:
+            for each in made:
+                work.add(each)
+                on_progress(1)
+        _finish(work, usable, result, options)
     return result
 
 
-def _prepare_item(item: Item, options: PrepareOptions) -> list[Prepared | Refusal]:
-    if isinstance(item, Utterance):
-        return prepare_utterance(item, options)
-    return [item if isinstance(item, Refusal) else item.prepare()]
+def _finish(work: _Work, items: Sequence[Item], result: PrepareResult, options: PrepareOptions) -> None:
+    """Writes the tables of a data set whose samples are complete."""
+    rows: list[Sequence[str]] = []
+    first = 0
+    for item, done in zip(items, work.done, strict=True):
+        if not isinstance(done, int):
+            result.refusals.append(Refusal(*done))
+            continue
+        assert isinstance(item, Utterance)
+        fields = (item.id, str(first), str(done), item.speaker or "", os.path.abspath(item.audio))
+        rows.append((*fields, str(round(item.start_s, 3)), item.text))
+        result.summary.add(done / SAMPLE_RATE, item.text, item.speaker)
+        first += done
+    columns = ("id", "audio", "reason", "detail")
+    write_tsv(result.folder / REFUSED, columns, ((r.id, r.audio, r.reason, r.detail) for r in result.refusals))
+    if not rows:
+        work.remove()
+        reasons = Counter(r.reason for r in result.refusals).most_common(3)
+        why = ", ".join(f"{count} x {reason}" for reason, count in reasons) or "there is none"
+        hint = options.normalizer.suggestion(result.outside)
+        raise ValueError(f"no usable utterance for {result.folder.name}: {why}; see {result.folder / REFUSED}{hint}")
+    work.sync()
+    write_table(result.folder / TABLE, work.samples, rows)
+    work.finish()
+
+
+def _prepare_item(item: Item, options: PrepareOptions) -> np.ndarray | Refusal:
+    return item if isinstance(item, Refusal) else prepare_utterance(item, options)
+
+
+def _fingerprint(items: Sequence[Item], options: PrepareOptions) -> str:
+    """Tells whether unfinished work is from the same utterances and limits."""
+    digest = hashlib.sha256(f"{options.min_duration_s} {options.max_duration_s}".encode())
+    for item in items:
+        digest.update(repr(item).encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+class _Work:
+    """The samples and the log of a data set that is being written.
+
+    done: for each finished item its number of samples, or the fields of its refusal. The samples of a new data set get
+    a new file name: the former table stays valid until the new one replaces it.
+    """
+
+    def __init__(self, folder: Path, fingerprint: str) -> None:
+        self._folder, self._path = folder, folder / "unfinished.jsonl"
+        self.done: list[int | list[str]] = []
+        self.samples = self._resume(fingerprint)
+        if not self.samples:
+            self.samples = f"samples-{secrets.token_hex(4)}.s16"
+            self._path.write_text(json.dumps([fingerprint, self.samples]) + "\n", encoding="utf-8")
+        self._log = self._path.open("a", encoding="utf-8")
+        self._file = (folder / self.samples).open("ab", buffering=0)  # before the log, which may be behind it
+        self._file.truncate(2 * sum(each for each in self.done if isinstance(each, int)))
+
+    def _resume(self, fingerprint: str) -> str:
+        """The file of samples of unfinished work on the same utterances, or ""."""
+        try:
+            head, *lines = self._path.read_text(encoding="utf-8").splitlines(keepends=True)
+            found, samples = json.loads(head)
+            size = (self._folder / samples).stat().st_size
+        except (OSError, TypeError, ValueError):
+            return ""
+        if found != fingerprint:
+            return ""
+        kept = len(head.encode())
+        for line in lines:
+            each = json.loads(line) if line.endswith("\n") else None
+            size -= 2 * each if isinstance(each, int) else 0
+            if each is None or size < 0:
+                break
+            self.done.append(each)
+            kept += len(line.encode())
+        os.truncate(self._path, kept)
+        return str(samples)
+
+    def add(self, item: np.ndarray | Refusal) -> None:
+        if isinstance(item, Refusal):
+            entry: int | list[str] = [item.id, item.audio, item.reason, item.detail]
+        else:
+            view = memoryview(item.astype("<i2").tobytes())
+            while view:  # an unbuffered write may be partial
+                view = view[self._file.write(view) :]
+            entry = len(item)
+        self.done.append(entry)
+        self._log.write(json.dumps(entry) + "\n")
+        self._log.flush()
+
+    def sync(self) -> None:
+        """Flushes the samples to the disk: a table that is there after a loss of power must not precede them."""
+        os.fsync(self._file.fileno())
+
+    def finish(self) -> None:
+        """Removes the log, and the samples of a former data set."""
+        self._path.unlink()
+        for former in self._folder.glob("samples-*.s16"):
+            if former.name != self.samples:
+                with contextlib.suppress(OSError):  # on Windows, a training run may still have it open
+                    former.unlink()
+
+    def remove(self) -> None:
+        self._path.unlink()
+        (self._folder / self.samples).unlink()
+
+    def __enter__(self) -> _Work:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._log.close()
+        self._file.close()
 
 
 def _start_worker() -> None:
@@ -201,42 +265,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare `asr prepare`'s arguments on `parser`."""
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the data sets")
-    common.add_argument("--rir", type=Path, metavar="DIR", help="room impulse responses (default: simulated rooms)")
+    common.add_argument("--name", help="name of the data set (default: that of the input)")
     common.add_argument(
         "--jobs", type=int, default=min(8, num_cores()), metavar="N", help="processes (default: %(default)s)"
     )
     shared = argparse.ArgumentParser(add_help=False, parents=[common])
-    shared.add_argument(
-        "--speeds",
-        default="1.0",
-        metavar="FACTORS",
-        help="speed-perturbed copies, for training data only, e.g. 0.9,1.0,1.1 (default: 1.0)",
-    )
-    shared.add_argument(
-        "--noisy-copies",
-        type=int,
-        metavar="N",
-        help="number of additional copies of each, in a random room and with noise, for training data only "
-        "(default: 1 with --noise, --rir, --snr-db or --margins, else 0)",
-    )
-    shared.add_argument("--noise", type=Path, metavar="DIR", help="recordings of noise (default: colored noise)")
-    shared.add_argument(
-        "--snr-db", metavar="LOW,HIGH", help="signal-to-noise ratios of the noisy copies (default: 5,25)"
-    )
-    shared.add_argument(
-        "--margins",
-        metavar="LOW,HIGH",
-        help="seconds of noise alone before and after the words of a noisy copy, e.g. 0.3,2: teaches the model "
-        "to write nothing when nobody speaks (default: none)",
-    )
-    shared.add_argument(
-        "--telephone",
-        type=float,
-        metavar="N",
-        help="number of additional copies of each through a telephone line (300 to 3400 Hz at 8 kHz, G.711 or GSM); "
-        "below 1: share of utterances with a copy, e.g. 0.2. With noisy copies these also have a room and noise "
-        "(default: none)",
-    )
     shared.add_argument("--min-duration", type=float, default=0.1, metavar="S", help="default: 0.1 s")
     shared.add_argument("--max-duration", type=float, default=40.0, metavar="S", help="default: 40 s")
     case = shared.add_mutually_exclusive_group()
@@ -259,26 +292,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_noise_tags(shared)
     kinds = parser.add_subparsers(dest="kind", required=True)
     librispeech = kinds.add_parser("librispeech", parents=[shared], help="the LibriSpeech folder tree")
-    librispeech.add_argument("corpus", type=Path, metavar="DIR", help="LibriSpeech, or its parent folder")
-    librispeech.add_argument("--parts", nargs="+", metavar="PART", help="e.g. train-clean-100 (default: all)")
-    librispeech.add_argument("--name", help="a single data set of this name (default: one per part)")
+    librispeech.add_argument("input", type=Path, metavar="DIR", help="LibriSpeech, or its parent folder")
+    librispeech.add_argument(
+        "--parts", nargs="+", metavar="PART", help="e.g. train-clean-100 (default: all); one data set each, or --name"
+    )
     table = kinds.add_parser("manifest", parents=[shared], help="a TSV, CSV or JSONL of path and text")
-    table.add_argument("table", type=Path, metavar="FILE", help="columns found by name: path, text, speaker")
+    table.add_argument("input", type=Path, metavar="FILE", help="columns found by name: path, text, speaker")
     table.add_argument("--audio-root", type=Path, metavar="DIR", help="base folder of relative paths")
-    table.add_argument("--name", help="name of the data set (default: the file's)")
+    kaldi = kinds.add_parser("kaldi", parents=[shared], help="a Kaldi data directory: wav.scp, text, segments")
+    kaldi.add_argument("input", type=Path, metavar="DIR")
+    lhotse = kinds.add_parser("lhotse", parents=[shared], help="cuts by lhotse, .jsonl or .jsonl.gz")
+    lhotse.add_argument("input", type=Path, metavar="FILE")
     noise = kinds.add_parser(
         "noise",
         parents=[common],
         help="recordings without speech",
-        description="Pieces of recordings without speech, at random levels, every second one in a\n"
-        "room, every second one mixed with another recording or colored noise. Training\n"
-        "on them in addition to speech teaches the model to write nothing when there\nare no words.",
-        epilog="example:\n  asr prepare noise kitchen_and_street --hours 1 --out data --name noise_alone",
+        description="Recordings of noise, music, anything but speech, for data.noise: training mixes\n"
+        "them with speech, and teaches the model to write nothing when there are no words.",
+        epilog="example:\n  asr prepare noise kitchen_and_street --out data --name noise",
     )
-    noise.add_argument("folder", type=Path, metavar="DIR", help="recordings of noise, music, anything but speech")
-    noise.add_argument("--hours", type=float, default=1.0, metavar="H", help="total duration (default: %(default)s)")
-    noise.add_argument("--lengths", default="2,12", metavar="LOW,HIGH", help="seconds per piece (default: %(default)s)")
-    noise.add_argument("--name", help="name of the data set (default: the folder's); another name gives other pieces")
+    noise.add_argument("input", type=Path, metavar="DIR", help="a folder of recordings, of at most 10 minutes each")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -289,81 +322,46 @@ def run(args: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.progress import Progress
 
-    missing = [name for name in ("lhotse", "torchaudio") if importlib.util.find_spec(name) is None]
-    if missing:
-        raise ValueError(f"{' and '.join(missing)} not installed; {how_to_install('train')}")
+    if importlib.util.find_spec("torchaudio") is None:
+        raise ValueError(f"torchaudio is not installed; {how_to_install('train')}")
     console = Console()
-    options = PrepareOptions(num_jobs=args.jobs) if args.kind == "noise" else _options(args)
+    options = _options(args)
     sets: dict[str, list[Item]] = {}
+    if args.kind == "librispeech":
+        for part in find_librispeech_parts(args.input, args.parts):
+            sets.setdefault(args.name or part.name, []).extend(read_librispeech(part))
+    else:
+        name = args.input.resolve().name.removesuffix(".gz")
+        sets[args.name or (name if args.input.is_dir() else Path(name).stem)] = list(_items(args))
     try:
-        if args.kind == "noise":
-            name = args.name or args.folder.resolve().name
-            sets[name] = list(_pieces(args, name))
-        elif args.kind == "manifest":
-            sets[args.name or args.table.stem] = list(read_table(args.table, args.audio_root))
-        else:
-            for part in find_librispeech_parts(args.corpus, args.parts):
-                sets.setdefault(args.name or part.name, []).extend(read_librispeech(part))
-        for name, utterances in sets.items():
+        for name, items in sets.items():
             with Progress(console=console, transient=True) as progress:
-                task = progress.add_task(name, total=len(utterances))
-                result = prepare(utterances, args.out, name, options, partial(progress.advance, task))
+                task = progress.add_task(name, total=len(items))
+                result = prepare(items, args.out, name, options, partial(progress.advance, task))
             print_report(result, console, options.normalizer)
     except KeyboardInterrupt:
-        console.print("interrupted: finished data sets are kept, the current one is not written")
+        console.print("interrupted: the same command continues it; finished data sets are kept")
         return 130
     return 0
 
 
+def _items(args: argparse.Namespace) -> Iterable[Item]:
+    if args.kind == "noise":
+        return noises(args.input)
+    if args.kind == "manifest":
+        return read_table(args.input, args.audio_root)
+    return read_kaldi(args.input) if args.kind == "kaldi" else read_lhotse(args.input)
+
+
+def noises(folder: Path) -> Iterator[Utterance]:
+    """The recordings of a folder as utterances without words. Raises ValueError for one that cannot be used."""
+    root = folder.absolute()
+    for path in map(Path, find_sounds(folder, "noise")):
+        yield Utterance(str(path.relative_to(root).with_suffix("")), path, "", is_noise=True)
+
+
 def _options(args: argparse.Namespace) -> PrepareOptions:
-    try:
-        speeds = tuple(float(factor) for factor in args.speeds.split(","))
-    except ValueError:
-        raise ValueError(f"--speeds is {args.speeds!r}; expected factors such as 0.9,1.0,1.1") from None
-    return PrepareOptions(
-        normalizer=TextNormalizer(args.case, args.alphabet, args.outside, args.noise_tags),
-        speeds=speeds,
-        min_duration_s=args.min_duration,
-        max_duration_s=args.max_duration,
-        num_jobs=args.jobs,
-        noisy_copies=_noisy_copies(args),
-        telephone_copies=_telephone_copies(args),
-    )
-
-
-def _pieces(args: argparse.Namespace, name: str) -> Iterator[NoisePiece]:
-    from asr.data.noise_alone import draw_pieces
-
-    rooms = find_sounds(args.rir, "impulse response") if args.rir else ()
-    lengths_s = _two_numbers("--lengths", args.lengths, "2,12")
-    return draw_pieces(name, find_sounds(args.folder, "noise"), args.hours, lengths_s, rooms)
-
-
-def _noisy_copies(args: argparse.Namespace) -> NoisyCopies | None:
-    from asr.data.copies import NoisyCopies
-
-    given = [flag(name) for name in ("noise", "rir", "snr_db", "margins") if getattr(args, name)]
-    count = int(bool(given)) if args.noisy_copies is None else args.noisy_copies
-    if count == 0:
-        if given:
-            raise ValueError(f"{given[0]} needs noisy copies; omit --noisy-copies 0")
-        return None
-    snr_db = _two_numbers("--snr-db", args.snr_db or "5,25", "5,25")
-    margins_s = _two_numbers("--margins", args.margins, "0.3,2") if args.margins else (0.0, 0.0)
-    rooms = find_sounds(args.rir, "impulse response") if args.rir else ()
-    noises = find_sounds(args.noise, "noise") if args.noise else ()
-    return NoisyCopies(count, rooms, noises, snr_db, margins_s)
-
-
-def _telephone_copies(args: argparse.Namespace) -> TelephoneCopies | None:
-    from asr.data.copies import TelephoneCopies
-
-    return TelephoneCopies(args.telephone) if args.telephone else None
-
-
-def _two_numbers(option: str, text: str, example: str) -> tuple[float, float]:
-    try:
-        low, high = (float(bound) for bound in text.split(","))
-    except ValueError:
-        raise ValueError(f"{option} is {text!r}; expected two numbers such as {example}") from None
-    return low, high
+    if args.kind == "noise":
+        return PrepareOptions(max_duration_s=MAX_NOISE_S, num_jobs=args.jobs)
+    normalizer = TextNormalizer(args.case, args.alphabet, args.outside, args.noise_tags)
+    return PrepareOptions(normalizer, args.min_duration, args.max_duration, args.jobs)

@@ -46,7 +46,7 @@ class Summary:
 class PrepareResult:
     """The result for one data set: what was kept, what was refused and why, and what the texts have besides words."""
 
-    manifest: Path
+    folder: Path
     summary: Summary
     refusals: list[Refusal] = field(default_factory=list)
     outside: Counter[str] = field(default_factory=Counter)
@@ -65,7 +65,7 @@ def print_report(result: PrepareResult, console: Console, normalizer: TextNormal
 
     summary = result.summary
     console.print(
-        f"[bold]{escape(str(result.manifest))}[/]: {counted(summary.num_utterances, 'utterance')}, "
+        f"[bold]{escape(str(result.folder))}[/]: {counted(summary.num_utterances, 'utterance')}, "
         f"{_length(summary.duration_s)}, {counted(len(summary.speakers), 'speaker')}, "
         f"{counted(summary.num_words, 'word')}"
         + (f"; {summary.num_without_speaker} without speaker" if summary.num_without_speaker else "")

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from asr.data.batches import padded
 from asr.model.decoder import Decoder, DecoderCache
 from asr.runtime.joint_search import FloatArray, IntArray, StepDecoder
 from asr.runtime.metadata import ModelMetadata
 from asr.runtime.onnx_model import Encoded, OnnxModel
+from asr.training.batches import padded
 from asr.training.checkpoint import load_pretrained
 
 

@@ -18,6 +18,7 @@ from rich.table import Table
 
 from asr._core import JOINT_BEAM_SIZE, LmFusion
 from asr.command import add_option
+from asr.data.speech import Clip, Speech, batches_by_length, evenly_spread
 from asr.evaluation.plots import plot_wer
 from asr.evaluation.wer import WordErrors, count_errors
 from asr.features import ENCODER_FRAME_MS
@@ -26,7 +27,7 @@ from asr.lm.packed import load_lm
 from asr.options import flag
 from asr.runtime.joint_search import JOINT_CTC_WEIGHT, joint_search
 from asr.runtime.search import BEAM_SIZE, DECODER_SEARCHES, SEARCHES, LmWeights, decode_words, words
-from asr.tables import Refusal, write_tsv
+from asr.tables import write_tsv
 
 if TYPE_CHECKING:
     from asr.evaluation.engine import Encoded, Engine
@@ -52,8 +53,6 @@ class Result:
     """The same for the search, including rescoring."""
     hypotheses: list[tuple[str, str, str]] = field(default_factory=list, repr=False)
     """Utterance id, reference, hypothesis."""
-    left_out: list[Refusal] = field(default_factory=list, repr=False)
-    """Utterances with unreadable features."""
 
     @property
     def real_time_factor(self) -> float:
@@ -80,7 +79,7 @@ class Result:
 
 def evaluate(
     engine: Engine,
-    cuts: Sequence[Any],
+    speech: Sequence[Clip],
     data: str,
     chunks_ms: Sequence[int | None],
     left_context_ms: int,
@@ -90,7 +89,7 @@ def evaluate(
     fusion: LmFusion | None = None,
     on_batch: Callable[[int], object] | None = None,
 ) -> list[Result]:
-    """Recognizes `cuts` at every latency with every search.
+    """Recognizes `speech` at every latency with every search.
 
     beam_size: hypotheses in the beam; None: JOINT_BEAM_SIZE for attention and joint, otherwise BEAM_SIZE.
     ctc_weight: weight of CTC relative to the decoder; None: the model's own for rescoring, JOINT_CTC_WEIGHT for joint.
@@ -98,23 +97,19 @@ def evaluate(
     on_batch: called with the number of utterances after each batch at one latency.
     Returns one result per latency and search.
     """
-    from asr.data.cuts import batches_by_length, read_all
-
     results = [Result(data, chunk, search) for chunk in chunks_ms for search in searches]
     for chunk_ms in chunks_ms:
         rows = [result for result in results if result.chunk_ms == chunk_ms]
-        for batch in batches_by_length(cuts, MAX_BATCH_S if engine.batched else 0.0):
-            readable, matrices, unreadable = read_all(batch)
-            features = [matrix.numpy() for matrix in matrices]
+        for batch in batches_by_length(speech, MAX_BATCH_S if engine.batched else 0.0):
+            features = [clip.features().numpy() for clip in batch]
             started = engine.seconds()
             frames = (chunk_ms or 0) // ENCODER_FRAME_MS, left_context_ms // ENCODER_FRAME_MS
-            encoded = engine.encode(features, *frames) if features else []
+            encoded = engine.encode(features, *frames)
             encoder_s = engine.seconds() - started
             for result in rows:
                 result.encoder_s += encoder_s
-                result.left_out += unreadable
-                for cut, utterance in zip(readable, encoded, strict=True):
-                    _recognize(engine, result, cut, utterance, beam_size, ctc_weight, fusion)
+                for clip, utterance in zip(batch, encoded, strict=True):
+                    _recognize(engine, result, clip, utterance, beam_size, ctc_weight, fusion)
             if on_batch is not None:
                 on_batch(len(batch))
     return results
@@ -123,7 +118,7 @@ def evaluate(
 def _recognize(
     engine: Engine,
     result: Result,
-    cut: Any,
+    clip: Clip,
     encoded: Encoded,
     beam_size: int | None,
     ctc_weight: float | None,
@@ -155,10 +150,9 @@ def _recognize(
         )
     recognized = " ".join(word.word for word in found)
     result.search_s += engine.seconds() - started
-    result.audio_s += cut.duration
-    reference = cut.supervisions[0].text
-    result.errors += count_errors([reference], [recognized])
-    result.hypotheses.append((cut.id, reference, recognized))
+    result.audio_s += clip.seconds
+    result.errors += count_errors([clip.text], [recognized])
+    result.hypotheses.append((clip.id, clip.text, recognized))
 
 
 def parse_chunks(option: str) -> list[int | None]:
@@ -195,9 +189,7 @@ def parse_searches(option: str | None, with_lm: bool) -> list[str]:
 
 def name_data_sets(paths: Sequence[str]) -> list[str]:
     """Distinct names for the data sets: file names, with as many parent folders as needed."""
-    parts = [
-        (*p.parts[:-1], p.name.removesuffix(".gz").removesuffix(".jsonl")) for p in (Path(x).absolute() for x in paths)
-    ]
+    parts = [(*p.parts[:-1], p.name.removesuffix(".tsv")) for p in (Path(x).absolute() for x in paths)]
     for depth in range(1, max(map(len, parts)) + 1):
         names = ["/".join(part[-depth:]) for part in parts]
         if len(set(names)) == len(names):
@@ -229,7 +221,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model", help="an .onnx or .safetensors file, a checkpoint, the folder of a training run, or bundled"
     )
-    parser.add_argument("--data", nargs="+", required=True, metavar="DATA.jsonl.gz", help="written by `asr prepare`")
+    parser.add_argument("--data", nargs="+", required=True, metavar="DATA", help="written by `asr prepare`")
     parser.add_argument(
         "--chunk-ms",
         default="full,1280,640,320,160",
@@ -310,11 +302,11 @@ def run(args: argparse.Namespace) -> int:
     results: list[Result] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        for name, cuts in data:
-            task = progress.add_task(name, total=len(cuts) * len(chunks))
+        for name, speech in data:
+            task = progress.add_task(name, total=len(speech) * len(chunks))
             results += evaluate(
                 engine,
-                cuts,
+                speech,
                 name,
                 chunks,
                 args.left_context_ms,
@@ -324,7 +316,6 @@ def run(args: argparse.Namespace) -> int:
                 fusion,
                 partial(progress.advance, task),
             )
-            _report_left_out(results[-1].left_out, name, len(cuts))
     Console().print(table(results))
     if args.json:
         report = {"model": str(args.model), "left_context_ms": args.left_context_ms, "beam_size": args.beam_size}
@@ -342,20 +333,8 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _report_left_out(refusals: Sequence[Refusal], name: str, num_utterances: int) -> None:
-    """Reports the left-out utterances on stderr, with the first as an example. Raises ValueError if no utterance
-    remains."""
-    if refusals:
-        example = f"{len(refusals)} of {num_utterances} utterances of {name}: {refusals[0].id}: {refusals[0].detail}"
-        if len(refusals) == num_utterances:
-            raise ValueError(f"no features can be read, {example}; run `asr prepare` again")
-        Console(stderr=True).print(f"left out, unreadable features: {example}", markup=False, soft_wrap=True)
-
-
-def _select(name: str, num_utterances: int | None) -> list[Any]:
-    from asr.data.cuts import evenly_spread, iterate_cuts
-
-    cuts = list(iterate_cuts(name))
-    if not cuts:
+def _select(name: str, num_utterances: int | None) -> list[Clip]:
+    speech = Speech.load(name)
+    if not len(speech):
         raise ValueError(f"{name} holds no utterance")
-    return evenly_spread(cuts, num_utterances)
+    return evenly_spread(speech, num_utterances)

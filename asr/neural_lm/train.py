@@ -22,15 +22,13 @@ from asr.tokenizer import SOS_EOS_ID, Tokenizer
 from asr.training.checkpoint import CheckpointError
 from asr.training.optim import build_optimizer
 from asr.training.precision import autocast, precision_on
-from asr.training.short import Report, TrainingError, TrainOptions
+from asr.training.short import MAX_SKIPPED, Report, TrainingError, TrainOptions
 
 WARMUP_STEPS = 200
 COMPILED_FROM = 200
 """Minimum steps that are worth compiling for."""
 REPORT_EVERY = 20
 """Steps between two reports, after the first ones."""
-MAX_SKIPPED = 20
-"""Consecutive steps with a non-finite gradient after which the training ends with an error."""
 
 
 def rate(options: TrainOptions, step: int, share: float, cooldown: float = COOLDOWN) -> float:

@@ -52,7 +52,7 @@ def average(sources: Sequence[tuple[str, float]]) -> Pretrained:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "example:\n  asr average 'runs/ctc*0.4' 'bundled*0.6' -o mean.safetensors\n"
-        "  asr evaluate mean.safetensors --data data/dev.jsonl.gz"
+        "  asr evaluate mean.safetensors --data data/dev"
     )
     parser.add_argument(
         "checkpoints",

@@ -9,8 +9,7 @@ import torch
 from onnx import numpy_helper
 from torch import Tensor
 
-from asr.config import Config
-from asr.recipe import from_dict
+from asr.recipe import network_config
 from asr.runtime.metadata import MetadataError, ModelMetadata
 from asr.runtime.onnx_session import ModelError, read_properties
 from asr.tokenizer import Tokenizer
@@ -39,7 +38,7 @@ def load_exported(path: Path) -> Pretrained:
             ".safetensors file or the checkpoint that it was exported from"
         )
     try:
-        config = from_dict(Config, metadata.config)
+        config = network_config(metadata.config)
         tokenizer = Tokenizer(config.tokenizer.kind, metadata.tokens)
         weights = _tensors(onnx.load_from_string(data), "model.")
         if metadata.decoder_onnx:

@@ -8,12 +8,12 @@ from string import ascii_lowercase, ascii_uppercase
 
 import numpy as np
 import torch
-from lhotse import CutSet
 from torch import Tensor
 
 from asr._core import G2p, NgramLm
-from asr.config import LossConfig, TokenizerConfig
-from asr.data.cuts import is_without_speech, read_all
+from asr.command import split_weight
+from asr.config import DataConfig, LossConfig, TokenizerConfig
+from asr.data.speech import Speech
 from asr.features import NUM_MEL_BINS
 from asr.lexicon import Lexicon, load_lexicon
 from asr.lexicon.make import Pronouncer
@@ -23,6 +23,7 @@ from asr.model.denominator import Denominator
 from asr.tables import Refusal
 from asr.text import WORD_BOUNDARY, TextNormalizer, alphabet_of
 from asr.tokenizer import SPECIAL_TOKENS, Tokenizer
+from asr.training.sounds import Noise
 
 CMVN_UTTERANCES = 2000
 SCARCE_HOURS = 20.0
@@ -31,10 +32,36 @@ NUM_NAMED = 10
 """Maximum words or letters listed in an error."""
 
 
-def scarcity(parts: Sequence[tuple[CutSet, float]], init: str) -> str:
-    """A warning if an epoch of `parts` has too little speech for a model without initial weights; else empty."""
-    cuts = ((cut, share) for part, share in parts for cut in part if not is_without_speech(cut))
-    hours = sum(cut.duration * share for cut, share in cuts) / 3600
+def load_training_data(config: DataConfig) -> tuple[Speech, np.ndarray, list[Refusal]]:
+    """The usable utterances of `data.train`, the share of each that is used in an epoch, and the others.
+
+    Raises ValueError if there is none.
+    """
+    parts: list[Speech] = []
+    shares: list[np.ndarray] = []
+    left_out: list[Refusal] = []
+    for name in config.train:
+        path, share = split_weight(name, "share of data.train", most=1)
+        part, refused = Speech.load(path).usable(config.min_utterance_s, config.max_utterance_s)
+        parts.append(part)
+        shares.append(np.full(len(part), share))
+        left_out += refused
+    if not any(map(len, parts)):
+        raise ValueError(
+            f"no training data: data.train = {list(config.train)} holds no utterance with words of "
+            f"{config.min_utterance_s} to {config.max_utterance_s} s; run `asr prepare` first"
+        )
+    return Speech.joined(parts), np.concatenate(shares), left_out
+
+
+def load_noise(config: DataConfig, seed: int) -> Noise:
+    """The recordings of `data.noise`, and synthesized noise."""
+    parts = [Speech.load(path) for path in config.noise]
+    return Noise(Speech.joined(parts) if parts else None, seed)
+
+
+def scarcity(hours: float, init: str) -> str:
+    """A warning if an epoch of `hours` has too little speech for a model without initial weights; else empty."""
     if init or hours >= SCARCE_HOURS:
         return ""
     return (
@@ -112,20 +139,13 @@ def lm_lexicon(lm: NgramLm, texts: Iterable[str]) -> Lexicon:
     return Lexicon({word: found for word, found in pronounced.items() if found})
 
 
-def estimate_cmvn(parts: Sequence[tuple[CutSet, float]], seed: int) -> tuple[Tensor, Tensor]:
+def estimate_cmvn(speech: Speech, seed: int) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation of the features, (80,) float32 each, over a sample of the training data."""
-    cuts = [cut for part, _ in parts for cut in part]
     count, (total, squares) = 0, torch.zeros(2, NUM_MEL_BINS, dtype=torch.float64)
-    unreadable: list[Refusal] = []
-    for cut in random.Random(seed).sample(cuts, min(CMVN_UTTERANCES, len(cuts))):
-        _, matrices, refused = read_all([cut])
-        unreadable += refused
-        for matrix in matrices:
-            features = matrix.double()
-            count += len(features)
-            total += features.sum(0)
-            squares += features.square().sum(0)
-    if not count:
-        raise ValueError(f"no features can be read: {unreadable[0].id}: {unreadable[0].detail}")
+    for index in random.Random(seed).sample(range(len(speech)), min(CMVN_UTTERANCES, len(speech))):
+        features = speech[index].features().double()
+        count += len(features)
+        total += features.sum(0)
+        squares += features.square().sum(0)
     mean = total / count
     return mean.float(), (squares / count - mean.square()).clamp(min=0).sqrt().float()

@@ -13,18 +13,24 @@ from asr.config import OptimConfig
 from asr.training.precision import multiplies_bfloat16
 
 
-def learning_rate(config: OptimConfig, step: int, max_steps: int) -> float:
+def learning_rate(config: OptimConfig, step: int, max_steps: int, share: float | None = None) -> float:
     """The rate of optimizer step `step`, counted from 1: linear warm-up to `config.lr`, then decay.
 
-    noam: inverse square root of the step (Vaswani et al. 2017); linear, cosine: to zero at `max_steps`.
+    noam: inverse square root of the step (Vaswani et al. 2017); linear, cosine: to zero at `max_steps`; constant: none.
+    `config.cooldown` is the last share of the training, in which each of them also falls linearly to zero.
+    share: completed share of the training in [0, 1] if it ends by time, in place of `step` of `max_steps`.
     """
     warmup = config.warmup_steps
+    done = min((step - 1) / max_steps, 1.0) if share is None else share
+    rest = min(max(step - warmup, 0) / max(max_steps - warmup, 1), 1.0) if share is None else share
+    rate = config.lr * min(1.0, (1 - done) / config.cooldown) if config.cooldown else config.lr
     if step <= warmup:
-        return config.lr * step / warmup
+        return rate * step / warmup
     if config.schedule == "noam":
-        return config.lr * math.sqrt(max(warmup, 1) / step)
-    rest = min((step - warmup) / max(max_steps - warmup, 1), 1.0)
-    return config.lr * (1 - rest if config.schedule == "linear" else 0.5 * (1 + math.cos(math.pi * rest)))
+        return rate * math.sqrt(max(warmup, 1) / step)
+    if config.schedule == "constant":
+        return rate
+    return rate * (1 - rest if config.schedule == "linear" else 0.5 * (1 + math.cos(math.pi * rest)))
 
 
 def build_optimizer(model: nn.Module, config: OptimConfig) -> AdamW:

@@ -21,7 +21,7 @@ from torch import Tensor
 from asr.config import Config, ModelConfig
 from asr.files import replacing
 from asr.model.model import AsrModel, with_vocab
-from asr.recipe import from_dict
+from asr.recipe import network_config
 from asr.tokenizer import Tokenizer
 
 FORMAT_VERSION = 1
@@ -97,7 +97,7 @@ class Pretrained:
             if header.pop("checksum", None) != _checksum(header, stored):
                 raise ValueError("it is damaged: its checksum does not match its content")
             loaded = Pretrained(
-                from_dict(Config, header["config"]),
+                network_config(header["config"]),
                 Tokenizer.from_dict(header["tokenizer"]),
                 {name: value.float() for name, value in stored.items()},
                 dict(header["training"]),

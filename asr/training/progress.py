@@ -13,12 +13,14 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Column
 from torch import Tensor
 from torch.utils.tensorboard import SummaryWriter
 
+from asr.config import TrainConfig
 from asr.model.model import Losses
+from asr.training.cost import Flops
 
 PLAIN_EVERY = 5
 """Points of the curves per progress line, without a terminal."""
@@ -47,32 +49,30 @@ class TrainingProgress:
     """
 
     def __init__(
-        self, folder: Path, max_steps: int, step: int, console: Console, log_every: int, visible: bool
+        self, folder: Path, config: TrainConfig, step: int, console: Console, visible: bool, flops: Flops
     ) -> None:
         self._visible = visible
         self._console = console
-        self._log_every = log_every
+        self._log_every = config.log_every
+        self._flops = flops
         self._stats: list[Tensor] = []
         self._audio_s = 0.0
         self._started = time.monotonic()
-        self._max_steps = max_steps
-        self._first: tuple[int, float] | None = None  # a step and its end; earlier ones include the workers' start
+        self._first: tuple[int, float, float] | None = None  # a step, the share of the training and the time after it
         self._status = STARTING
         if visible:
             self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
             self._bar = Progress(
                 TextColumn("epoch {task.fields[epoch]}"),
                 BarColumn(bar_width=None, table_column=Column(ratio=1)),
-                MofNCompleteColumn(),
+                TextColumn("step {task.fields[step]}"),
                 TextColumn("{task.fields[status]}"),
                 TextColumn("{task.fields[left]}"),
                 expand=True,
                 console=console,
                 disable=not console.is_terminal,
             )
-            self._task = self._bar.add_task(
-                "train", total=max_steps, completed=step, epoch=0, status=self._status, left=""
-            )
+            self._task = self._bar.add_task("train", total=1.0, step=step, epoch=0, status=self._status, left="")
 
     def __enter__(self) -> TrainingProgress:
         if self._visible:
@@ -84,29 +84,29 @@ class TrainingProgress:
             self._bar.stop()
             self._writer.close()
 
-    def update(self, step: int, epoch: int, stats: StepStats, lr: float, audio_s: float) -> None:
-        """Records an optimizer step on `audio_s` seconds of audio."""
+    def update(self, step: int, epoch: int, stats: StepStats, lr: float, audio_s: float, share: float) -> None:
+        """Records an optimizer step on `audio_s` seconds of audio. share: completed share of the training."""
         self._stats.append(torch.stack((*stats.losses, stats.grad_norm)))
         self._audio_s += audio_s
         if step % self._log_every == 0:
-            self._log(step, epoch, lr)
+            self._log(step, epoch, lr, share)
         if self._visible:
-            left = self._time_left(step)
+            left = self._time_left(step, share)
             self._status = self._status.removeprefix(STARTING)
-            self._bar.update(self._task, completed=step, epoch=epoch, status=self._status, left=left)
+            self._bar.update(self._task, completed=share, step=step, epoch=epoch, status=self._status, left=left)
 
-    def _time_left(self, step: int) -> str:
+    def _time_left(self, step: int, share: float) -> str:
         """Remaining time at the mean pace so far, including validation; empty during the first steps."""
         now = time.monotonic()
         if self._first is None:
-            self._first = step, now
-        first_step, started = self._first
+            self._first = step, share, now
+        first_step, first_share, started = self._first
         if step - first_step < MIN_PACE_STEPS:
             return ""
-        minutes = round((self._max_steps - step) * (now - started) / (step - first_step) / 60)
+        minutes = round((1 - share) * (now - started) / max(share - first_share, 1e-9) / 60)
         return f"{minutes // 60} h {minutes % 60:02d} min left" if minutes >= 60 else f"{minutes} min left"
 
-    def _log(self, step: int, epoch: int, lr: float) -> None:
+    def _log(self, step: int, epoch: int, lr: float, share: float) -> None:
         stats = torch.stack(self._stats)
         if dist.is_initialized():
             dist.all_reduce(stats)
@@ -120,7 +120,9 @@ class TrainingProgress:
         if not self._visible:
             return
         curves = dict(zip((*Losses._fields, "grad_norm"), values, strict=True))
+        share_of_peak = speed * self._flops.per_s / self._flops.peak
         curves |= {"lr": lr, "audio_hours_per_s": speed / 3600, "skipped_steps": num_skipped}
+        curves["share_of_peak"] = share_of_peak
         parts = [f"ctc {curves['ctc']:.3f}", f"att {curves['attention']:.3f}"]
         if curves["phone_ctc"]:
             parts.append(f"phones {curves['phone_ctc']:.3f}")
@@ -133,8 +135,9 @@ class TrainingProgress:
             self._status += ": gradient not finite" if wide else ""
         else:
             self._status += f"  {speed:{'.3g' if speed < 100 else '.0f'}}x real time"
+            self._status += f", {share_of_peak:.0%} of peak" if wide else ""
         if step % (PLAIN_EVERY * self._log_every) == 0 and not self._console.is_terminal:
-            line = f"epoch {epoch}  step {step}  {self._status}  {self._time_left(step)}"
+            line = f"epoch {epoch}  step {step}  {self._status}  {self._time_left(step, share)}"
             self._console.print(line.rstrip(), soft_wrap=True)
         for name, value in curves.items():
             if math.isfinite(value):

@@ -18,6 +18,10 @@ SPEED_S = 600.0
 """Seconds of recent steps for estimating the remaining time; long enough for one report per minute."""
 
 
+MAX_SKIPPED = 20
+"""Consecutive steps with a non-finite gradient after which a training ends with an error."""
+
+
 class TrainingError(ValueError):
     """A training that cannot go on, such as one whose gradients are no longer finite."""
 

@@ -1,6 +1,6 @@
 """One step of training: losses of the batches, gradients, optimizer, moving average.
 
-It needs no data set, so that its cost can be estimated without one (`asr.training.plan`).
+It needs no data set.
 """
 
 from __future__ import annotations
@@ -15,18 +15,14 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from asr.config import Config
-from asr.data.batches import Batch
 from asr.model.denominator import Denominator
 from asr.model.masks import draw_chunk
 from asr.model.model import AsrModel, Losses
+from asr.training.batches import Batch, num_views
 from asr.training.optim import WeightAverage, build_optimizer, learning_rate
 from asr.training.precision import autocast, precision_on
 from asr.training.progress import StepStats
-
-
-def num_views(config: Config) -> int:
-    """Number of augmented views of each utterance in a batch."""
-    return 2 if config.loss.cr_ctc_weight > 0 else 1
+from asr.training.short import MAX_SKIPPED, TrainingError
 
 
 class LossModule(nn.Module):
@@ -60,15 +56,15 @@ class Learner:
         self.world_size = world_size
         self.average = WeightAverage(model, config.optim.ema_decay)
         self.optimizer = build_optimizer(model, config.optim)
+        self.skipped = torch.zeros((), device=device)  # consecutive steps without a finite gradient
         self.losses: nn.Module = LossModule(model, config, denominator)
         if world_size > 1:
             self.losses = DistributedDataParallel(self.losses, broadcast_buffers=False)
 
-    def __call__(self, batches: Sequence[Batch], step: int, lr: float | None = None) -> tuple[StepStats, float]:
+    def __call__(self, batches: Sequence[Batch], step: int, share: float | None = None) -> tuple[StepStats, float]:
         """Takes step number `step`, counted from 1. Returns its measurements, on the device, and the learning rate.
 
-        lr: the learning rate; by default that of the schedule in `config`. A step with a non-finite gradient changes no
-        weight.
+        share: see `learning_rate`. A step with a non-finite gradient changes no weight.
         """
         config = self.config
         chunks = [draw_chunk(config.chunk, f"{config.train.seed} {step} {view}") for view in range(num_views(config))]
@@ -83,19 +79,27 @@ class Learner:
             with self._gradients_stay_here() if number < len(batches) else nullcontext():
                 with autocast(self.precision, self.device):
                     losses = self.losses(batch, chunks, num_tokens)
-                readable = batch.seconds > 0  # if not, the pass only keeps the processes synchronized
-                (losses.total * readable).backward()
-            sums.append(torch.stack(losses).detach() * readable)
+                losses.total.backward()
+            sums.append(torch.stack(losses).detach())
         grad_norm = nn.utils.clip_grad_norm_(self.model.parameters(), config.optim.max_grad_norm)
-        lr = learning_rate(config.optim, step, config.train.max_steps) if lr is None else lr
+        lr = learning_rate(config.optim, step, config.train.max_steps, share)
         for group in self.optimizer.param_groups:
             group["lr"] = lr
         # The fused kernel skips a step that is marked on the device; an `if` here would wait for the device.
         self.optimizer.found_inf = (~grad_norm.isfinite()).float()  # type: ignore[attr-defined]
+        self.skipped = (self.skipped + 1) * self.optimizer.found_inf  # type: ignore[attr-defined]
         self.optimizer.step()
         self.optimizer.zero_grad()
         self.average.update(self.model)
         return StepStats(Losses(*torch.stack(sums).sum(0).unbind()), grad_norm), lr
+
+    def require_finite(self, step: int) -> None:
+        """Raises TrainingError after MAX_SKIPPED steps in a row without a finite gradient; waits for the device."""
+        if (count := int(self.skipped)) >= MAX_SKIPPED:
+            raise TrainingError(
+                f"the gradients of the last {count} steps, up to step {step}, are not finite: lower optim.lr = "
+                f"{self.config.optim.lr:g}, and continue the last checkpoint with --resume"
+            )
 
     def averaged(self) -> AsrModel:
         """A new network with the moving average of the weights, on `device` and in evaluation mode."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 
-from asr.data.cuts import batches_by_length
+from asr.data.speech import Clip, batches_by_length
 from asr.evaluation.wer import WordErrors, count_errors
 from asr.features import ENCODER_FRAME_MS
 from asr.lexicon.phones import PhoneTokenizer
@@ -25,22 +24,21 @@ LEFT_CONTEXT = 64
 def validate(
     model: AsrModel,
     tokenizer: Tokenizer,
-    cuts: Sequence[Any],
+    clips: Sequence[Clip],
     max_batch_s: float,
     device: torch.device,
     phone_tokenizer: PhoneTokenizer | None = None,
 ) -> dict[str, WordErrors]:
-    """Word errors of `model` on `cuts` for each of VALIDATION_CHUNKS, in batches of similar length.
+    """Word errors of `model` on `clips` for each of VALIDATION_CHUNKS, in batches of similar length.
 
     For a model with a phone head these are phone errors, because its words come from a search with a lexicon.
     """
     errors = {name: WordErrors() for name, _ in VALIDATION_CHUNKS}
-    for batch in batches_by_length(cuts, max_batch_s):
-        features = torch.nn.utils.rnn.pad_sequence(
-            [torch.from_numpy(cut.load_features()) for cut in batch], batch_first=True
-        )
-        num_frames = torch.tensor([cut.num_frames for cut in batch])
-        references = [cut.supervisions[0].text for cut in batch]
+    for batch in batches_by_length(clips, max_batch_s):
+        matrices = [clip.features() for clip in batch]
+        features = torch.nn.utils.rnn.pad_sequence(matrices, batch_first=True)
+        num_frames = torch.tensor([len(matrix) for matrix in matrices])
+        references = [clip.text for clip in batch]
         if phone_tokenizer is not None:
             references = [phone_tokenizer.decode(phone_tokenizer.encode(text)) for text in references]
         for name, chunk_size in VALIDATION_CHUNKS:

@@ -34,7 +34,7 @@ EXAMPLES = """\
 examples:
   asr transcribe podcasts/ --out texts
   asr transcribe recordings.tsv talks/ --out texts --srt
-  asr transcribe data/dev.jsonl.gz --out texts --model model.onnx --lm bundled
+  asr transcribe data/dev --out texts --model model.onnx --lm bundled
   asr transcribe calls/ --out texts --channel each
                                            two speakers on two channels
   asr transcribe corpus/ --out texts --shard $SLURM_ARRAY_TASK_ID/16

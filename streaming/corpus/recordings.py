@@ -6,16 +6,12 @@ input, without suffix.
 
 from __future__ import annotations
 
-import gzip
-import json
 import os
 import re
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from asr.streaming.audio.audio_file import duration_s
 from asr.tables import AUDIO_SUFFIXES, TABLE_SUFFIXES, Recording, Refusal, read_recordings
@@ -27,7 +23,8 @@ SUFFIXES = AUDIO_SUFFIXES.union(
     """.split()
 )
 """Suffixes of recordings in folders; ffmpeg reads those that are not of libsndfile."""
-DATA_SET = ".jsonl.gz"
+DATA_SET = "utterances.tsv"
+"""The table of a data set of `asr prepare`, in its folder."""
 _HEADERS_AT_A_TIME = 16
 """Number of files whose durations are looked up concurrently, because each lookup is slow on a network drive."""
 
@@ -43,20 +40,17 @@ def find_recordings(inputs: Sequence[str], audio_root: str | None = None) -> lis
     for name in inputs:
         path = Path(name)
         recordings: Iterable[Recording | Refusal]
-        if path.is_dir():
-            recordings = _of_folder(path)
-        elif path.name.endswith(DATA_SET):
-            recordings = _of_data_set(path)
-        elif path.suffix.lower() in TABLE_SUFFIXES:
-            rows = read_recordings(path, audio_root)
-            recordings = (row if isinstance(row, Refusal) else row[0] for row in rows)
-        else:
-            kinds = ", ".join((*TABLE_SUFFIXES, DATA_SET))
-            what = "neither a folder nor a table" if path.exists() else "not there"
-            raise ValueError(f"{name} is {what}: give a folder of recordings, or a table ({kinds})")
         full = Path(os.path.abspath(path))
-        prefix = full.name.removesuffix(DATA_SET) if path.is_dir() or full.name.endswith(DATA_SET) else full.stem
-        found += _named(recordings, prefix or "root", seen)
+        if (path / DATA_SET).is_file():
+            recordings = _of_table(path / DATA_SET, audio_root)
+        elif path.is_dir():
+            recordings = _of_folder(path)
+        elif path.suffix.lower() in TABLE_SUFFIXES:
+            recordings = _of_table(path, audio_root)
+        else:
+            what = "neither a folder nor a table" if path.exists() else "not there"
+            raise ValueError(f"{name} is {what}: give a folder of recordings, or a table ({', '.join(TABLE_SUFFIXES)})")
+        found += _named(recordings, (full.name if path.is_dir() else full.stem) or "root", seen)
     if not any(isinstance(each, Recording) for each in found):
         why = f": {found[0].audio}: {found[0].reason}" if found and isinstance(found[0], Refusal) else ""
         suffixes = ", ".join(sorted(SUFFIXES))
@@ -98,6 +92,16 @@ def _named(
             yield Refusal(id, str(audio), f"its text would overwrite that of {other}; give it another name")
 
 
+def _of_table(table: Path, audio_root: str | None) -> Iterator[Recording | Refusal]:
+    for row in read_recordings(table, audio_root):
+        if isinstance(row, Refusal):
+            yield row
+        elif (each := row[0]).start_s:
+            yield Refusal(each.id, str(each.audio), "segment of a longer recording", "transcribe the recording itself")
+        else:
+            yield each
+
+
 def _of_folder(folder: Path) -> Iterator[Recording | Refusal]:
     errors: list[OSError] = []
     for place, folders, files in os.walk(folder, onerror=errors.append):
@@ -108,23 +112,3 @@ def _of_folder(folder: Path) -> Iterator[Recording | Refusal]:
                 yield Recording(str(path.relative_to(folder).with_suffix("")), path)
     for error in errors:
         yield Refusal(error.filename, error.filename, f"folder cannot be read: {error.strerror}")
-
-
-def _of_data_set(path: Path) -> Iterator[Recording | Refusal]:
-    """Yields the utterances of `asr prepare` that are complete, unmodified recordings; excludes noisy copies."""
-    try:
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            for line in file:
-                yield _of_cut(json.loads(line))
-    except (OSError, EOFError, zlib.error, LookupError, TypeError, ValueError) as error:
-        raise ValueError(f"{path} cannot be read: {error!r}; expected a data set of `asr prepare`") from error
-
-
-def _of_cut(cut: dict[str, Any]) -> Recording | Refusal:
-    recording = cut["recording"]
-    audio = Path(recording["sources"][0]["source"])
-    transforms = {each["name"] for each in recording.get("transforms") or ()} - {"Downmix", "Resample"}
-    if transforms or cut["start"] or cut["duration"] != recording["duration"]:
-        return Refusal(cut["id"], str(audio), "copy or part of a recording", "transcribe the recording itself")
-    speakers = [each.get("speaker") for each in cut["supervisions"]]
-    return Recording(cut["id"], audio, speakers[0] if speakers else None, recording["duration"])

@@ -32,7 +32,7 @@ def readings(tmp_path_factory: pytest.TempPathFactory) -> Path:
         lines.append(f"{speaker}.wav\t{TEXT.replace('OLD', 'GOOD')}\t{speaker}")
     (folder / "readings.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     assert main(["prepare", "manifest", str(folder / "readings.tsv"), "--out", str(folder), "--jobs", "1"]) == 0
-    return folder / "readings.jsonl.gz"
+    return folder / "readings"
 
 
 def run(

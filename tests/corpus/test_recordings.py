@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -66,37 +64,32 @@ def test_recordings_of_a_table(tmp_path: Path) -> None:
     assert isinstance(found[2], Refusal) and found[2].reason == "segment of a longer recording"
 
 
-def cut(id: str, **changes: Any) -> dict[str, Any]:
-    recording = {"sources": [{"type": "file", "source": f"/audio/{id}.opus"}], "duration": 2.0}
-    return {
-        "id": id,
-        "start": 0.0,
-        "duration": 2.0,
-        "supervisions": [{"speaker": "ann"}],
-        "recording": recording | changes,
-    }
+def write_data_set(folder: Path, *rows: str) -> Path:
+    """A data set of `asr prepare`; rows: speaker, audio and start of each utterance."""
+    head = "# asr-stream samples: samples-1.s16", "id\tfirst\tsamples\tspeaker\taudio\tstart\ttext"
+    folder.mkdir()
+    lines = [f"u{i}\t0\t16000\t" + "\t".join(row.split()).replace("-", "") + "\tA" for i, row in enumerate(rows)]
+    (folder / "utterances.tsv").write_text("\n".join((*head, *lines)) + "\n")
+    return folder
 
 
-def test_recordings_of_a_data_set_without_its_copies(tmp_path: Path) -> None:
-    path = tmp_path / "dev.jsonl.gz"
-    cuts = [cut("a"), cut("b", transforms=[{"name": "NoisyRoom"}]), cut("c", transforms=[{"name": "Resample"}])]
-    with gzip.open(path, "wt") as file:
-        file.writelines(json.dumps(each) + "\n" for each in [*cuts, cut("d", duration=3.0)])
-    found = find_recordings([str(path)])
-    assert found[0] == Recording("dev/a", Path("/audio/a.opus"), "ann", 2.0)
-    assert [type(each).__name__ for each in found] == ["Recording", "Refusal", "Recording", "Refusal"]
-    path.write_bytes(path.read_bytes()[:-12])
-    with pytest.raises(ValueError, match=r"dev.jsonl.gz cannot be read: .*expected a data set of `asr prepare`"):
-        find_recordings([str(path)])
+def test_recordings_of_a_data_set_without_its_segments(tmp_path: Path) -> None:
+    data_set = write_data_set(tmp_path / "dev", "ann /audio/a.opus 0", "- /audio/b.flac 0", "bob /audio/b.flac 12.5")
+    for path, name in ((data_set, "dev"), (data_set / "utterances.tsv", "utterances")):
+        a, b, part = find_recordings([str(path)])
+        assert a == Recording(f"{name}/audio/a", Path("/audio/a.opus"), "ann")
+        assert b == Recording(f"{name}/audio/b", Path("/audio/b.flac"))
+        assert isinstance(part, Refusal) and (part.audio, part.reason, part.detail) == (
+            "/audio/b.flac",
+            "segment of a longer recording",
+            "transcribe the recording itself",
+        )
 
 
 def test_names_of_data_sets_may_have_dots(tmp_path: Path) -> None:
-    paths = [tmp_path / "dev.clean.jsonl.gz", tmp_path / "dev.other.jsonl.gz"]
-    for path in paths:
-        with gzip.open(path, "wt") as file:
-            file.write(json.dumps(cut("a") | {"recording": {"sources": [{"source": path.name}], "duration": 2.0}}))
-    found = find_recordings([str(path) for path in paths])
-    assert [each.id for each in found] == ["dev.clean/a", "dev.other/a"]
+    folders = [write_data_set(tmp_path / name, f"ann /{name}.wav 0") for name in ("dev.clean", "dev.other")]
+    found = find_recordings([str(folder) for folder in folders])
+    assert [each.id for each in found] == ["dev.clean/dev.clean", "dev.other/dev.other"]
 
 
 def test_what_is_no_input(tmp_path: Path) -> None:

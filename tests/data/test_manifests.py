@@ -1,12 +1,21 @@
-"""Tables of recordings and the LibriSpeech tree: every row is an utterance or is rejected with a reason."""
+"""Tables of recordings, the LibriSpeech tree, Kaldi's and lhotse's: every row is an utterance or is refused with a
+reason."""
 
+import gzip
 import json
 from pathlib import Path
 
 import pytest
 from support.corpora import reasons, utterances, write_librispeech
 
-from asr.data.manifests import Utterance, find_librispeech_parts, read_librispeech, read_table
+from asr.data.manifests import (
+    Utterance,
+    find_librispeech_parts,
+    read_kaldi,
+    read_lhotse,
+    read_librispeech,
+    read_table,
+)
 from asr.data.prepare import prepare
 from asr.tables import Refusal
 
@@ -30,8 +39,8 @@ def test_csv_takes_quoted_fields(tmp_path):
 def test_jsonl(tmp_path):
     table = tmp_path / "t.jsonl"
     rows = [
-        {"audio_filepath": "x.wav", "text": "one", "speaker_id": 7, "duration": 2, "offset": 0},
-        {"audio_filepath": "/y.wav", "text": "two", "offset": 1.5},
+        {"audio_filepath": "x.wav", "text": "one", "speaker_id": 7, "duration": 2},
+        {"audio_filepath": "/y.wav", "text": "two", "offset": -1.5},
         {"audio_filepath": "z.wav", "text": None},
         {"audio_filepath": ["z.wav"], "text": "three"},
         {"text": "four"},
@@ -43,7 +52,7 @@ def test_jsonl(tmp_path):
     read = list(read_table(table))
     assert read[0] == Utterance("x", tmp_path / "x.wav", "one", "7", 2.0)
     assert [getattr(r, "reason", None) for r in read[1:7]] == [
-        "segment of a longer recording",
+        "malformed row",
         "empty text",
         "malformed row",
         "malformed row",
@@ -53,6 +62,23 @@ def test_jsonl(tmp_path):
     assert [getattr(r, "reason", None) for r in read[8:]] == ["malformed row"] * 2
     result = prepare([read[7], *utterances(tmp_path, 1)], tmp_path, "set")
     assert list(reasons(result).values()) == ["missing file"]
+
+
+def test_rows_with_an_offset_are_segments(tmp_path):
+    table = tmp_path / "t.tsv"
+    rows = ["path\ttext\toffset\tduration", "a.wav\tone\t0\t2", "a.wav\ttwo\t2.5\t1.25", "a.wav\tthree\t5\t"]
+    rows += ["b.wav\tfour\t\t3", "b.wav\tfive\tsoon\t3", "b.wav\tsix\tnan\t3", "b.wav\tseven\t1\t-3"]
+    table.write_text("\n".join(rows))
+    *read, soon, nan, negative = read_table(table)
+    a, b = tmp_path / "a.wav", tmp_path / "b.wav"
+    assert read == [
+        Utterance("a", a, "one", None, 2.0, 0.0, 2.0),
+        Utterance("a@2.5", a, "two", None, 1.25, 2.5, 1.25),
+        Utterance("a@5", a, "three", None, None, 5.0, None),
+        Utterance("b", b, "four", None, 3.0),
+    ]
+    for refused, detail in ((soon, "start is 'soon'"), (nan, "start is 'nan'"), (negative, "duration is '-3'")):
+        assert refused == Refusal("b", str(b), "malformed row", f"{detail}, expected seconds")
 
 
 def test_table_loses_only_rows_with_odd_bytes(tmp_path):
@@ -135,3 +161,129 @@ def test_librispeech_tree(tmp_path):
     assert read[0] == Utterance("84-198-0000", audio, "THREE MORE", "84")
     with pytest.raises(ValueError, match=r"holds no \*\.trans\.txt"):
         read_librispeech(librispeech.parent / "nothing")
+
+
+def write_kaldi(folder, **files):
+    for name, lines in files.items():
+        (folder / name.replace("_", ".")).write_bytes("\n".join(lines).encode("latin-1") + b"\n")
+    return folder
+
+
+def test_a_kaldi_directory_of_recordings(tmp_path):
+    write_kaldi(
+        tmp_path,
+        wav_scp=["u1 /audio/with space.wav", "u2\taudio/b.flac", "u3 sph2pipe -f wav c.sph |", "u4 d.wav", "u5 e.wav"],
+        text=["u1 ONE  MORE", "u2\tTWO", "u3 THREE", "u4", "u5 CAF\xe9", "u6 NO RECORDING"],
+        utt2spk=["u1 ann", "u2\tbob"],
+    )
+    assert list(read_kaldi(tmp_path)) == [
+        Utterance("u1", Path("/audio/with space.wav"), "ONE  MORE", "ann"),
+        Utterance("u2", Path("audio/b.flac"), "TWO", "bob"),
+        Refusal(
+            "u3",
+            "sph2pipe -f wav c.sph |",
+            "command in wav.scp",
+            "write its output into files, and name these in wav.scp",
+        ),
+        Utterance("u4", Path("d.wav"), ""),
+        Refusal("u5", "e.wav", "text is not UTF-8", "CAF\ufffd"),
+    ]
+
+
+def test_a_kaldi_directory_of_segments(tmp_path):
+    write_kaldi(
+        tmp_path,
+        wav_scp=["r1 /r1.wav"],
+        text=["s1 ONE", "s2 TWO", "s3 THREE", "s4 FOUR"],
+        segments=["s1 r1 1.5 2.25", "s2 r1 4 -1", "s3 gone 0 1", "s4 r1 -0.01 1"],
+    )
+    assert list(read_kaldi(tmp_path)) == [
+        Utterance("s1", Path("/r1.wav"), "ONE", None, None, 1.5, 0.75),
+        Utterance("s2", Path("/r1.wav"), "TWO", None, None, 4.0, None),
+        Refusal("s3", "", "missing file", "wav.scp has no recording 'gone'"),
+        Utterance("s4", Path("/r1.wav"), "FOUR", None, None, 0.0, 1.0),
+    ]
+
+
+def test_utterances_of_a_kaldi_directory_without_a_text_are_refused(tmp_path):
+    (item,) = utterances(tmp_path, 1)
+    write_kaldi(tmp_path, wav_scp=[f"{id} {item.audio}" for id in "abc"], text=["a WORD", "b"])
+    assert reasons(prepare(list(read_kaldi(tmp_path)), tmp_path, "set")) == {"b": "empty text", "c": "empty text"}
+
+
+def test_kaldi_directories_that_are_wrong_as_a_whole(tmp_path):
+    with pytest.raises(ValueError, match=r"wav\.scp does not exist; a Kaldi data directory has wav\.scp and text"):
+        read_kaldi(tmp_path)
+    write_kaldi(tmp_path, wav_scp=["r r.wav"])
+    with pytest.raises(ValueError, match="text does not exist"):
+        read_kaldi(tmp_path)
+    for segment in ("s r 1", "s r one 2", "s"):
+        write_kaldi(tmp_path, text=["s WORD"], segments=[segment])
+        with pytest.raises(ValueError, match=f"segments: {segment} ?: expected a recording, its start and its end"):
+            read_kaldi(tmp_path)
+
+
+def cut(id, start=0.0, duration=2.0, texts=("ONE",), source=None, **recording):
+    """A row of lhotse's manifests of cuts, of a recording of 2 s."""
+    source = {"type": "file", "channels": [0], "source": f"/audio/{id}.opus"} | (source or {})
+    return {
+        "id": id,
+        "start": start,
+        "duration": duration,
+        "channel": 0,
+        "supervisions": [{"id": id, "start": 0.0, "text": text, "speaker": "ann"} for text in texts],
+        "recording": {"id": "r", "sources": [source], "sampling_rate": 48000, "duration": 2.0} | recording,
+        "type": "MonoCut",
+    }
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".jsonl.gz"])
+def test_cuts_of_lhotse(tmp_path, suffix):
+    path = tmp_path / f"cuts{suffix}"
+    cuts = [
+        cut("whole", transforms=[{"name": "Resample"}]),
+        cut("part", start=0.5, duration=1.25),
+        cut("begin", duration=1.0),
+        cut("silent", texts=()),
+        cut("two", texts=("ONE", "TWO")),
+        cut("fast", transforms=[{"name": "Speed", "kwargs": {"factor": 1.1}}, {"name": "Resample"}]),
+        cut("piped", source={"type": "command", "source": "sph2pipe a.sph"}),
+        cut("stereo", channel_ids=[0, 1]),
+        cut("no text", texts=(None,)),
+    ]
+    content = "".join(json.dumps(each) + "\n" for each in cuts).encode()
+    path.write_bytes(gzip.compress(content) if suffix.endswith("gz") else content)
+    read = list(read_lhotse(path))
+    assert [each for each in read if isinstance(each, Utterance)] == [
+        Utterance("whole", Path("/audio/whole.opus"), "ONE", "ann"),
+        Utterance("part", Path("/audio/part.opus"), "ONE", "ann", None, 0.5, 1.25),
+        Utterance("begin", Path("/audio/begin.opus"), "ONE", "ann", None, 0.0, 1.0),
+        Utterance("no text", Path("/audio/no text.opus"), "", "ann"),
+    ]
+    assert [(each.id, each.reason, each.detail) for each in read if isinstance(each, Refusal)] == [
+        ("silent", "not one text", "0 texts; cut it with trim_to_supervisions"),
+        ("two", "not one text", "2 texts; cut it with trim_to_supervisions"),
+        ("fast", "changed recording", "Speed: prepare the original"),
+        ("piped", "not a file", "its recording is of type 'command'"),
+        ("stereo", "one of several channels", "write it into a file of its own"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        gzip.compress(json.dumps(cut("a")).encode())[:-9],
+        b"no gzip",
+        gzip.compress(b"no JSON"),
+        gzip.compress(b"[1]"),
+        gzip.compress(json.dumps({"id": "a", "type": "MixedCut", "tracks": []}).encode()),
+        gzip.compress(b"\xff"),
+    ],
+)
+def test_files_that_are_no_cuts_of_lhotse(tmp_path, content):
+    path = tmp_path / "cuts.jsonl.gz"
+    path.write_bytes(content)
+    with pytest.raises(
+        ValueError, match=r"cuts\.jsonl\.gz cannot be read: .*; expected lhotse's cuts, one JSON object a"
+    ):
+        list(read_lhotse(path))

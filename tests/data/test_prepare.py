@@ -3,8 +3,6 @@
 import argparse
 import csv
 import errno
-import gzip
-import json
 import os
 import shutil
 import signal
@@ -15,63 +13,63 @@ import numpy as np
 import pytest
 import soundfile
 from rich.console import Console
-from support.corpora import utterances, write_librispeech
+from support.corpora import content, reasons, utterances, write_librispeech
 from support.synth import SAMPLE_RATE, hum, speech, write_audio
 
 from asr.data import prepare as prepare_module
-from asr.data.cuts import Float16Writer, load_cuts
+from asr.data.audio import MAX_NOISE_S
 from asr.data.manifests import HAS_NOISE, Utterance
-from asr.data.prepare import add_arguments, prepare, run
+from asr.data.prepare import REFUSED, add_arguments, noises, prepare, run
 from asr.data.report import PrepareResult, Summary, print_report
-from asr.data.utterance import PrepareOptions
+from asr.data.speech import TABLE, Speech
+from asr.data.utterance import PrepareOptions, prepare_utterance
 from asr.features import fbank
 from asr.text import TextNormalizer
 
-# Half precision, and 10 ms log-mel of the same sound read twice.
-FLOAT16_ERROR = 0.008
 
-
-def test_data_set_holds_features_text_and_speaker(tmp_path):
+def test_data_set_holds_samples_text_and_speaker(tmp_path):
     items = [
         Utterance("b", write_audio(tmp_path / "b.wav", speech("hello world")), "Hello, world!", "ann"),
         Utterance("a", write_audio(tmp_path / "a.flac", hum(1.2)), "it’s a", None),
     ]
     result = prepare(items, tmp_path / "data", "set")
-    cuts = list(load_cuts(result.manifest))
-    assert [cut.id for cut in cuts] == ["b", "a"]
-    assert [cut.supervisions[0].text for cut in cuts] == ["HELLO WORLD", "IT'S A"]
-    assert [cut.supervisions[0].speaker for cut in cuts] == ["ann", None]
-    for cut, item in zip(cuts, items, strict=True):
-        samples, rate = soundfile.read(item.audio, dtype="float32")
-        assert cut.duration == len(samples) / rate
-        expected = fbank(samples).numpy()
-        features = cut.load_features()
-        assert features.dtype == np.float32
-        assert np.abs(features - expected).max() < FLOAT16_ERROR
-        part = cut.truncate(offset=0.2, duration=0.3).load_features()
-        assert np.array_equal(part, features[20:50])
+    found = Speech.load(tmp_path / "data" / "set")
+    assert (found.ids, found.texts, found.speakers) == (["b", "a"], ["HELLO WORLD", "IT'S A"], ["ann", None])
+    for clip, item in zip(found, items, strict=True):
+        samples, rate = soundfile.read(item.audio, dtype="int16")
+        assert rate == SAMPLE_RATE and np.array_equal(clip.samples, samples)
     summary = Summary()
-    for cut in cuts:
-        summary.add(cut.duration, cut.supervisions[0].text, cut.supervisions[0].speaker)
+    for clip in found:
+        summary.add(clip.seconds, clip.text, clip.speaker)
     assert summary == result.summary
     assert (summary.num_utterances, summary.num_words, summary.speakers) == (2, 4, {"ann"})
     assert summary.num_without_speaker == 1
-    assert summary.duration_s == pytest.approx(sum(cut.duration for cut in cuts))
+    assert summary.duration_s == pytest.approx(found.seconds)
     assert summary.length_histogram.total() == 2 and summary.length_histogram[1] >= 1
 
 
-def test_speeds_make_copies(tmp_path):
-    options = PrepareOptions(speeds=(0.9, 1.0, 1.1))
-    result = prepare(utterances(tmp_path, 1, duration_s=2.0), tmp_path, "set", options)
-    cuts = {cut.id: cut for cut in load_cuts(result.manifest)}
-    assert list(cuts) == ["u0_sp0.9", "u0", "u0_sp1.1"]
-    for id, factor in {"u0_sp0.9": 0.9, "u0": 1.0, "u0_sp1.1": 1.1}.items():
-        cut = cuts[id]
-        assert cut.duration == pytest.approx(2.0 / factor, abs=1e-4)
-        samples = cut.load_audio()[0]
-        assert np.abs(cut.load_features() - fbank(samples).numpy()).max() < FLOAT16_ERROR
-    voiced = {id: cut.load_features().mean(axis=0) for id, cut in cuts.items()}
-    assert np.abs(voiced["u0_sp0.9"] - voiced["u0_sp1.1"]).max() > 0.5, "the pitch must move"
+def test_table_names_where_each_utterance_is(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (item,) = utterances(tmp_path, 1)
+    items = [Utterance("u", item.audio.relative_to(tmp_path), "A", start_s=0.25, segment_s=0.5), item]
+    prepare(items, tmp_path / "data", "set")
+    with (tmp_path / "data" / "set" / TABLE).open() as file:
+        next(file)
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    assert [[row[name] for name in ("id", "first", "samples", "audio", "start")] for row in rows] == [
+        ["u", "0", "8000", str(item.audio), "0.25"],
+        ["u0", "8000", "16000", str(item.audio), "0"],
+    ]
+
+
+def test_samples_beyond_full_scale_are_clipped(tmp_path):
+    path = tmp_path / "loud.wav"
+    soundfile.write(path, 3 * hum(1.0), SAMPLE_RATE, "FLOAT")
+    prepare([Utterance("u", path, "A")], tmp_path, "set")
+    (clip,) = Speech.load(tmp_path / "set")
+    expected = np.clip(3 * hum(1.0), -1, 1)
+    assert np.abs(clip.waveform() - expected).max() < 1e-4
+    assert (clip.samples.min(), clip.samples.max()) == (-32768, 32767)
 
 
 def test_jobs_do_not_change_the_result(tmp_path):
@@ -83,9 +81,7 @@ def test_jobs_do_not_change_the_result(tmp_path):
     together = prepare(items, tmp_path / "two", "set", PrepareOptions(num_jobs=2))
     assert together.refusals == alone.refusals and len(alone.refusals) == 1
     assert together.summary == alone.summary
-    for a, b in zip(load_cuts(alone.manifest), load_cuts(together.manifest), strict=True):
-        assert a.id == b.id and a.supervisions == b.supervisions
-        assert np.array_equal(a.load_features(), b.load_features())
+    assert content(together.folder) == content(alone.folder)
 
 
 @pytest.mark.parametrize(
@@ -107,102 +103,212 @@ def test_every_format_rate_and_channel_count(tmp_path, suffix, sample_rate, num_
     channels = np.zeros((len(sound), num_channels), np.float32)
     channels[:, -1] = sound
     path = write_audio(tmp_path / f"sound{suffix}", channels, sample_rate)
-    result = prepare([Utterance("u", path, "A WORD")], tmp_path / "data", "set")
-    (cut,) = load_cuts(result.manifest)
-    assert cut.sampling_rate == SAMPLE_RATE
-    assert cut.duration == pytest.approx(2.0, abs=0.001)
-    features = cut.load_features()
-    reference = fbank(hum(2.0) / num_channels).numpy()
+    prepare([Utterance("u", path, "A WORD")], tmp_path / "data", "set")
+    (clip,) = Speech.load(tmp_path / "data" / "set")
+    assert clip.seconds == pytest.approx(2.0, abs=0.001)
+    features, reference = clip.features().numpy(), fbank(hum(2.0) / num_channels).numpy()
     assert features.shape == reference.shape
     # Below 3 kHz (bin 57), which every rate and codec here keeps.
     difference = np.abs(features - reference)[10:-10, 2:55]
     assert np.median(difference) < 0.5
-    # lhotse reads the same audio through the manifest.
-    audio = cut.load_audio()
-    assert audio.shape == (1, cut.num_samples)
-    assert np.median(np.abs(fbank(audio[0]).numpy() - features)[:, 2:55]) < 0.1
-
-
-def test_a_data_set_can_be_moved(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    prepare(utterances(tmp_path / "audio"), "data", "set")
-    before = [cut.load_features() for cut in load_cuts("data/set.jsonl.gz")]
-    (tmp_path / "elsewhere").mkdir()
-    shutil.move(tmp_path / "data", tmp_path / "elsewhere" / "moved")
-    shutil.rmtree(tmp_path / "audio")
-    monkeypatch.chdir("/")
-    after = [cut.load_features() for cut in load_cuts(tmp_path / "elsewhere" / "moved" / "set.jsonl.gz")]
-    assert len(after) == 3
-    assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
-
-
-def test_manifest_without_its_features_is_an_error(tmp_path):
-    result = prepare(utterances(tmp_path), tmp_path, "set")
-    (features,) = (tmp_path / "set.features").iterdir()
-    features.write_bytes(features.read_bytes()[:100])
-    with pytest.raises(ValueError, match="end early"):
-        next(iter(load_cuts(result.manifest))).load_features()
-    features.unlink()
-    with pytest.raises(ValueError, match="next to it"):
-        next(iter(load_cuts(result.manifest))).load_features()
-
-
-def test_load_cuts_names_what_is_there(tmp_path):
-    prepare(utterances(tmp_path), tmp_path, "dev")
-    with pytest.raises(ValueError, match=r"does not exist; run `asr prepare` first; .* has dev\.jsonl\.gz"):
-        load_cuts(tmp_path / "train.jsonl.gz")
-    with pytest.raises(ValueError, match="holds no shards"):
-        load_cuts(tmp_path / "dev.features")
 
 
 def interrupt_after(count):
-    calls = []
+    finished = []
 
-    def on_progress():
-        calls.append(1)
-        if len(calls) == count:
+    def on_progress(number):
+        finished.append(number)
+        if sum(finished) >= count:
             raise KeyboardInterrupt
 
     return on_progress
 
 
+@pytest.fixture
+def decoded(monkeypatch):
+    """The ids of the utterances that are decoded in this process."""
+    ids = []
+    monkeypatch.setattr(
+        prepare_module,
+        "prepare_utterance",
+        lambda utterance, options: ids.append(utterance.id) or prepare_utterance(utterance, options),
+    )
+    return ids
+
+
 @pytest.mark.parametrize("num_jobs", [1, 2])
-def test_interrupted_leaves_nothing_that_looks_complete(tmp_path, num_jobs):
+def test_an_interrupted_run_continues_with_the_rest(tmp_path, decoded, num_jobs):
+    items = [*utterances(tmp_path, 4), Utterance("gone", tmp_path / "gone.wav", "A"), Utterance("x", tmp_path, "?")]
+    items.insert(1, items.pop(4))
+    whole = prepare(items, tmp_path / "data", "whole")
+    decoded.clear()
     with pytest.raises(KeyboardInterrupt):
-        prepare(utterances(tmp_path), tmp_path / "data", "set", PrepareOptions(num_jobs=num_jobs), interrupt_after(2))
-    assert list((tmp_path / "data").iterdir()) == []
+        prepare(items, tmp_path / "data", "set", PrepareOptions(num_jobs=num_jobs), interrupt_after(3))
+    assert not (tmp_path / "data" / "set" / TABLE).exists(), "nothing looks complete"
+    decoded.clear()
+    progress = []
+    rest = prepare(items, tmp_path / "data", "set", on_progress=progress.append)
+    assert decoded == ["u2", "u3"]
+    assert progress == [3, 1, 1, 1]
+    assert content(rest.folder) == content(whole.folder)
+    assert (rest.summary, rest.refusals) == (whole.summary, whole.refusals)
+    assert sorted(path.suffix for path in rest.folder.iterdir()) == [".s16", ".tsv", ".tsv"]
 
 
-def test_interrupted_rerun_keeps_the_former_data_set(tmp_path):
-    first = prepare(utterances(tmp_path, 2), tmp_path / "data", "set")
+def test_a_killed_run_continues(tmp_path, decoded):
+    table = tmp_path / "set.tsv"
+    rows = [f"{item.audio}\t{item.text}\n" for item in utterances(tmp_path / "audio", 4)]
+    table.write_text("path\ttext\n" + "".join(rows))
+    program = (
+        "import os, signal, sys\n"
+        "from asr.data.manifests import read_table\n"
+        "from asr.data.prepare import prepare\n"
+        "finished = []\n"
+        "def die(number):\n"
+        "    finished.append(number)\n"
+        "    if sum(finished) == 2: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "prepare(list(read_table(sys.argv[1])), sys.argv[2], 'set', on_progress=die)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program, table, tmp_path / "killed"])
+    assert done.returncode == -signal.SIGKILL
+    arguments = ("manifest", table, "--jobs", 1, "--out")
+    assert asr_prepare(*arguments, tmp_path / "whole") == 0
+    decoded.clear()
+    assert asr_prepare(*arguments, tmp_path / "killed") == 0
+    assert [id[-2:] for id in decoded] == ["u2", "u3"]
+    assert content(tmp_path / "killed" / "set") == content(tmp_path / "whole" / "set")
+
+
+def half_a_sample_more(samples, log):
+    samples.write_bytes(samples.read_bytes() + b"\1\2\3")
+
+
+def half_a_line_less(samples, log):
+    log.write_bytes(log.read_bytes()[:-3])
+
+
+def samples_missing(samples, log):
+    samples.write_bytes(samples.read_bytes()[:-1000])
+
+
+def no_samples(samples, log):
+    samples.unlink()
+
+
+def no_head(samples, log):
+    log.write_text("")
+
+
+def another_head(samples, log):
+    log.write_text("7\n")
+
+
+@pytest.mark.parametrize(
+    ("damage", "rest"),
+    [
+        (half_a_sample_more, ["u2", "u3"]),
+        (half_a_line_less, ["u1", "u2", "u3"]),
+        (samples_missing, ["u1", "u2", "u3"]),
+        (no_samples, ["u0", "u1", "u2", "u3"]),
+        (no_head, ["u0", "u1", "u2", "u3"]),
+        (another_head, ["u0", "u1", "u2", "u3"]),
+    ],
+)
+def test_a_run_continues_from_whatever_was_written(tmp_path, decoded, damage, rest):
+    """A process may end within a write, and after a loss of power either file may lack its end."""
+    items = utterances(tmp_path, 4)
+    whole = prepare(items, tmp_path, "whole")
+    with pytest.raises(KeyboardInterrupt):
+        prepare(items, tmp_path, "set", on_progress=interrupt_after(2))
+    (samples,) = (tmp_path / "set").glob("samples-*.s16")
+    damage(samples, tmp_path / "set" / "unfinished.jsonl")
+    decoded.clear()
+    with pytest.raises(KeyboardInterrupt):
+        prepare(items, tmp_path, "set", on_progress=interrupt_after(3))
+    result = prepare(items, tmp_path, "set")
+    assert decoded == rest
+    assert content(result.folder) == content(whole.folder)
+    assert len(list(result.folder.glob("samples-*"))) == 1
+
+
+@pytest.mark.parametrize("changed", ["text", "recording", "limit", "number"])
+def test_other_work_starts_anew(tmp_path, decoded, changed):
+    items, options = utterances(tmp_path, 3), PrepareOptions()
+    with pytest.raises(KeyboardInterrupt):
+        prepare(items, tmp_path, "set", on_progress=interrupt_after(2))
+    if changed == "text":
+        items[0] = Utterance("u0", items[0].audio, "OTHER WORDS")
+    elif changed == "recording":
+        items[0] = Utterance("u0", items[1].audio, items[0].text)
+    elif changed == "limit":
+        options = PrepareOptions(max_duration_s=1.15)
+    else:
+        del items[0]
+    decoded.clear()
+    result = prepare(items, tmp_path, "set", options)
+    assert decoded == [item.id for item in items]
+    assert content(result.folder) == content(prepare(items, tmp_path, "whole", options).folder)
+    assert len(list(result.folder.glob("samples-*"))) == 1, "the abandoned samples are removed"
+
+
+def test_a_former_data_set_stays_until_the_new_one_is_complete(tmp_path):
+    folder = prepare(utterances(tmp_path, 2), tmp_path / "data", "set").folder
+    before = content(folder)
+    former = Speech.load(folder)
     with pytest.raises(KeyboardInterrupt):
         prepare(utterances(tmp_path, 3), tmp_path / "data", "set", on_progress=interrupt_after(3))
-    cuts = list(load_cuts(first.manifest))
-    assert [len(cut.load_features()) for cut in cuts] == [100, 110]
+    assert content(folder) == before
     prepare(utterances(tmp_path, 3), tmp_path / "data", "set")
-    assert [len(cut.load_features()) for cut in load_cuts(first.manifest)] == [100, 110, 120]
-    assert len(list((tmp_path / "data" / "set.features").iterdir())) == 1, "the former features are removed"
+    assert Speech.load(folder).ids == ["u0", "u1", "u2"]
+    assert len(list(folder.glob("samples-*"))) == 1, "the former samples are removed"
+    assert [len(clip.samples) for clip in former] == [16000, 17600] and former[1].samples.any(), "a reader keeps them"
+
+
+def test_a_former_data_set_survives_input_without_a_usable_utterance(tmp_path):
+    folder = prepare(utterances(tmp_path, 2), tmp_path / "data", "set").folder
+    with pytest.raises(ValueError, match="no usable utterance"):
+        prepare([Utterance("u", tmp_path / "gone.wav", "A")], tmp_path / "data", "set")
+    assert Speech.load(folder).ids == ["u0", "u1"]
+    assert len(list(folder.glob("samples-*"))) == 1
+
+
+def test_samples_are_on_the_disk_before_the_table(tmp_path, monkeypatch):
+    """After a loss of power, there is no table without its samples."""
+    flushed, fsync = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: flushed.append(os.readlink(f"/proc/self/fd/{file}")) or fsync(file))
+    folder = prepare(utterances(tmp_path), tmp_path, "set").folder
+    assert flushed == [str(next(folder.glob("samples-*"))), f"{folder / TABLE}.part"]
 
 
 def test_a_full_disk_is_named(tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
+    """And the work goes on when there is space again."""
+    items = utterances(tmp_path)
+    add = prepare_module._Work.add
 
-    monkeypatch.setattr(Float16Writer, "write", full)
-    with pytest.raises(OSError, match="No space left") as caught:
-        prepare(utterances(tmp_path), tmp_path / "data", "set")
-    assert caught.value.filename == str(tmp_path / "data" / "set.features")
-    assert list((tmp_path / "data").iterdir()) == []
+    def full(work, item):
+        if len(work.done) == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        add(work, item)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(prepare_module._Work, "add", full)
+        with pytest.raises(OSError, match="No space left") as caught:
+            prepare(items, tmp_path / "data", "set")
+    assert caught.value.filename == str(tmp_path / "data" / "set")
+    progress = []
+    result = prepare(items, tmp_path / "data", "set", on_progress=progress.append)
+    assert progress == [2, 1]
+    assert content(result.folder) == content(prepare(items, tmp_path / "data", "whole").folder)
 
 
 def test_unusable_input_is_an_error_without_data_set(tmp_path):
     items = [Utterance(id, tmp_path / f"{id}.wav", text) for id, text in (("u", "A"), ("v", "?"), ("w", "B"))]
     with pytest.raises(ValueError, match="no usable utterance for set: 2 x missing file, 1 x empty text; see "):
         prepare(items, tmp_path / "data", "set")
-    (refused,) = (tmp_path / "data").iterdir()
-    assert refused.name == "set.refused.tsv"
+    (refused,) = (tmp_path / "data" / "set").iterdir()
+    assert refused.name == REFUSED
     rows = [line.split("\t")[:3] for line in refused.read_text().splitlines()]
-    assert sorted(rows[1:]) == [
+    assert rows == [["id", "audio", "reason"]] + [
         [item.id, str(item.audio), reason]
         for item, reason in zip(items, ("missing file", "empty text", "missing file"), strict=True)
     ]
@@ -212,8 +318,15 @@ def test_refused_rows_have_four_columns(tmp_path):
     item = Utterance("a\tb\nc", tmp_path / 'a"\udcff.wav', '"?\t7')
     with pytest.raises(ValueError, match="no usable utterance"):
         prepare([item], tmp_path / "data", "set")
-    (row,) = (tmp_path / "data" / "set.refused.tsv").read_text().splitlines()[1:]
+    (row,) = (tmp_path / "data" / "set" / REFUSED).read_text().splitlines()[1:]
     assert row.split("\t") == ["a b c", f'{tmp_path}/a"\\udcff.wav', "outside the alphabet", '7 in: "? 7']
+
+
+def test_fields_with_line_breaks_keep_the_table_whole(tmp_path):
+    odd = write_audio(tmp_path / "a\u2028b\n.wav", hum(1.0))
+    prepare([Utterance("a\x85b\tc", odd, "A", "x\x1cy"), *utterances(tmp_path, 1)], tmp_path, "set")
+    found = Speech.load(tmp_path / "set")
+    assert (found.ids, found.speakers) == (["a b c", "u0"], ["x y", None])
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", ".hidden"])
@@ -230,23 +343,24 @@ def test_ctrl_c_in_a_terminal_ends_cleanly(tmp_path):
         "import argparse, os, signal, sys\n"
         "from asr.data import prepare\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "write = prepare.normalized\n"
-        "def interrupted(*arguments):\n"
-        "    for item in write(*arguments):\n"
-        "        yield item\n"
-        "    os.killpg(0, signal.SIGINT)\n"
-        "prepare.normalized = interrupted\n"
+        "add = prepare._Work.add\n"
+        "def interrupted(work, item):\n"
+        "    add(work, item)\n"
+        "    if len(work.done) == 2: os.killpg(0, signal.SIGINT)\n"
+        "prepare._Work.add = interrupted\n"
         "if __name__ == '__main__':\n"
         "    parser = argparse.ArgumentParser()\n"
         "    prepare.add_arguments(parser)\n"
         "    sys.exit(prepare.run(parser.parse_args()))\n"
     )
-    arguments = ["manifest", str(tmp_path / "set.tsv"), "--out", str(tmp_path / "data"), "--jobs", "2"]
-    command = [sys.executable, "-c", code, *arguments]
+    arguments = ("manifest", tmp_path / "set.tsv", "--out", tmp_path / "data", "--jobs", 2)
+    command = [sys.executable, "-c", code, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, start_new_session=True)
-    assert done.returncode == 130 and "interrupted" in done.stdout
+    assert done.returncode == 130 and "interrupted: the same command continues it" in done.stdout
     assert "Traceback" not in done.stderr + done.stdout
-    assert list((tmp_path / "data").iterdir()) == []
+    assert not (tmp_path / "data" / "set" / TABLE).exists()
+    assert asr_prepare(*arguments) == 0
+    assert Speech.load(tmp_path / "data" / "set").texts == [item.text for item in items]
 
 
 def asr_prepare(*arguments):
@@ -261,27 +375,20 @@ def test_asr_prepare_librispeech(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "2 utterances" in printed and "1 utterance," in printed
     assert "missing file" in printed and "empty text" in printed
-    assert [cut.supervisions[0].text for cut in load_cuts(tmp_path / "train-clean-100.jsonl.gz")] == [
-        "ONE MORE",
-        "TWO MORE",
-    ]
-    assert len(list(load_cuts(tmp_path / "dev-clean.jsonl.gz"))) == 1
+    assert Speech.load(tmp_path / "train-clean-100").texts == ["ONE MORE", "TWO MORE"]
+    assert len(Speech.load(tmp_path / "dev-clean")) == 1
     asr_prepare("librispeech", librispeech, "--name", "all", "--lower", "--out", tmp_path, "--jobs", 1)
-    texts = [cut.supervisions[0].text for cut in load_cuts(tmp_path / "all.jsonl.gz")]
-    assert texts == ["three more", "one more", "two more"]
+    assert Speech.load(tmp_path / "all").texts == ["three more", "one more", "two more"]
 
 
 def test_asr_prepare_manifest(tmp_path, capsys):
     table = tmp_path / "mine.tsv"
     lines = [f"{item.audio.name}\t{item.text}, ok\n" for item in utterances(tmp_path, 2)]
     table.write_text("path\ttext\n" + "".join(lines))
-    arguments = ("manifest", table, "--out", tmp_path / "out", "--jobs", 1, "--speeds", "0.9,1.0")
-    assert asr_prepare(*arguments) == 0
-    assert len(list(load_cuts(tmp_path / "out" / "mine.jsonl.gz"))) == 4
+    assert asr_prepare("manifest", table, "--out", tmp_path / "out", "--jobs", 1) == 0
+    assert Speech.load(tmp_path / "out" / "mine").texts == ["WORD A OK", "WORD B OK"]
     printed = capsys.readouterr().out
-    assert "4 utterances" in printed and "comma" in printed
-    with pytest.raises(ValueError, match="--speeds is 'fast'"):
-        asr_prepare(*arguments[:-1], "fast")
+    assert "2 utterances" in printed and "comma" in printed
 
 
 def test_asr_prepare_takes_every_option_of_a_table(tmp_path):
@@ -292,10 +399,9 @@ def test_asr_prepare_takes_every_option_of_a_table(tmp_path):
     length = ("--min-duration", 1.05, "--max-duration", 1.15)
     output = ("--name", "other", "--out", tmp_path / "out", "--jobs", 1)
     assert asr_prepare("manifest", table, "--audio-root", tmp_path / "audio", *text, *length, *output) == 0
-    assert [(cut.id, cut.supervisions[0].text) for cut in load_cuts(tmp_path / "out" / "other.jsonl.gz")] == [
-        ("u1", "straße")
-    ]
-    with open(tmp_path / "out" / "other.refused.tsv", newline="") as file:
+    found = Speech.load(tmp_path / "out" / "other")
+    assert (found.ids, found.texts) == (["u1"], ["straße"])
+    with open(tmp_path / "out" / "other" / REFUSED, newline="") as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
     assert [(row["id"], row["audio"], row["reason"]) for row in rows] == [
         ("u0", str(tmp_path / "audio" / "u0.wav"), "too short"),
@@ -306,14 +412,105 @@ def test_asr_prepare_takes_every_option_of_a_table(tmp_path):
 def test_asr_prepare_takes_the_parts_asked_for(tmp_path):
     arguments = (write_librispeech(tmp_path), "--parts", "dev-clean", "--out", tmp_path / "out", "--jobs", 1)
     assert asr_prepare("librispeech", *arguments) == 0
-    assert {path.name for path in (tmp_path / "out").glob("*.jsonl.gz")} == {"dev-clean.jsonl.gz"}
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["dev-clean"]
+
+
+def test_segments_of_a_long_recording(tmp_path):
+    sound = hum(50.0)  # longer than an utterance may be
+    write_audio(tmp_path / "long.flac", sound)
+    table = tmp_path / "mine.jsonl"
+    rows = [(0, 1.0), (20.5, 1.5), (48.5, 1.55), (48.5, 2.0), (60, 1.0)]
+    table.write_text(
+        "".join(f'{{"path": "long.flac", "text": "A", "offset": {start}, "duration": {s}}}\n' for start, s in rows)
+        + '{"path": "long.flac", "text": "A", "offset": 49.0}\n'
+    )
+    assert asr_prepare("manifest", table, "--out", tmp_path / "out", "--jobs", 1) == 0
+    found = Speech.load(tmp_path / "out" / "mine")
+    assert found.ids == ["long", "long@20.5", "long@48.5", "long@49"]
+    expected = (32768 * sound).round()
+    for clip, start, end in zip(found, (0, 20.5, 48.5, 49), (1, 22, 50, 50), strict=True):
+        # The last segment but one ends 0.05 s later than the recording, as rounded times do.
+        assert len(clip.samples) == (end - start) * SAMPLE_RATE
+        assert np.abs(clip.samples - expected[int(start * SAMPLE_RATE) : end * SAMPLE_RATE]).max() <= 1
+
+
+def test_segments_outside_their_recording_are_refused(tmp_path):
+    (item,) = utterances(tmp_path, 1)
+    places = {"late": (2.0, None), "long": (0.5, 1.0), "backward": (0.5, -0.25)}
+    items = [Utterance(id, item.audio, "A", None, None, start, s) for id, (start, s) in places.items()]
+    result = prepare([*items, item], tmp_path, "set")
+    assert reasons(result) == dict.fromkeys(places, "unreadable audio")
+    assert [refusal.detail for refusal in result.refusals] == [
+        "lasts 1.00 s; the segment is 2.00 to 1.00 s",
+        "lasts 1.00 s; the segment is 0.50 to 1.50 s",
+        "lasts 1.00 s; the segment is 0.50 to 0.25 s",
+    ]
+
+
+def test_asr_prepare_kaldi_and_lhotse(tmp_path):
+    (item,) = utterances(tmp_path, 1)
+    kaldi = tmp_path / "train"
+    kaldi.mkdir()
+    (kaldi / "wav.scp").write_text(f"r {item.audio}\n")
+    (kaldi / "text").write_text("r-1 one, two\n")
+    (kaldi / "segments").write_text("r-1 r 0.5 1\n")
+    assert asr_prepare("kaldi", kaldi, "--lower", "--out", tmp_path / "out", "--jobs", 1) == 0
+    cuts = tmp_path / "cuts_dev.jsonl"
+    cuts.write_text(
+        f'{{"id": "c", "start": 0.5, "duration": 0.5, "supervisions": [{{"text": "one, two"}}], "recording":'
+        f' {{"duration": 1.0, "sources": [{{"type": "file", "source": "{item.audio}"}}]}}}}\n'
+    )
+    assert asr_prepare("lhotse", cuts, "--lower", "--out", tmp_path / "out", "--jobs", 1) == 0
+    (a,), (b,) = (Speech.load(tmp_path / "out" / name) for name in ("train", "cuts_dev"))
+    assert (a.id, b.id) == ("r-1", "c") and a.text == b.text == "one two"
+    assert np.array_equal(a.samples, b.samples)
+    assert np.array_equal(a.samples, soundfile.read(item.audio, dtype="int16")[0][8000:])
+
+
+@pytest.fixture
+def sounds(tmp_path):
+    """A folder of two recordings of noise."""
+    folder = tmp_path / "sounds"
+    write_audio(folder / "street" / "cars.flac", hum(60.0, seed=1))
+    write_audio(folder / "kitchen.wav", hum(1.0, seed=2))
+    (folder / "readme.txt").write_text("no sound")
+    return folder
+
+
+def test_noise_becomes_a_data_set_without_words(sounds, tmp_path, capsys):
+    assert asr_prepare("noise", sounds, "--out", tmp_path / "data", "--jobs", 1, "--name", "noise") == 0
+    found = Speech.load(tmp_path / "data" / "noise")
+    assert (found.ids, found.texts, found.speakers) == (["kitchen", "street/cars"], ["", ""], [None, None])
+    assert found.lengths.tolist() == [16000, 960000], "noise may be longer than an utterance"
+    assert np.array_equal(found.samples(0), soundfile.read(sounds / "kitchen.wav", dtype="int16")[0])
+    assert "2 utterances" in (printed := capsys.readouterr().out) and "2 without words" in printed
+
+
+def test_noise_that_cannot_be_used_is_named(sounds, tmp_path):
+    bad = sounds / "street" / "trams.wav"
+    bad.write_bytes(b"no sound")
+    with pytest.raises(ValueError, match=rf"noise file {bad} cannot be read: .*; repair or remove it"):
+        asr_prepare("noise", sounds, "--out", tmp_path / "data")
+    long = (MAX_NOISE_S + 1) * 1000
+    write_audio(bad, np.zeros(int(long), np.float32), 1000)
+    with pytest.raises(ValueError, match=rf"noise file {bad} lasts 601.0 s; expected .* at most 600 s: cut or remove"):
+        list(noises(sounds))
+    shutil.rmtree(sounds / "street")
+    (sounds / "kitchen.wav").unlink()
+    with pytest.raises(ValueError, match=r"noise folder .*sounds holds no audio"):
+        list(noises(sounds))
+    with pytest.raises(ValueError, match="noise folder gone does not exist"):
+        asr_prepare("noise", "gone", "--out", tmp_path / "data")
 
 
 def test_jobs_of_the_command_are_those_used(tmp_path, monkeypatch):
     used = []
-    monkeypatch.setattr(
-        prepare_module, "in_processes", lambda _, items, jobs: used.append(jobs) or (each for each in ())
-    )
+
+    def refuse_all(function, items, jobs):
+        used.append(jobs)
+        yield from (prepare_module.Refusal(item.id, "", "no reason") for item in items)
+
+    monkeypatch.setattr(prepare_module, "in_processes", refuse_all)
     table = tmp_path / "mine.tsv"
     table.write_text(f"path\ttext\n{utterances(tmp_path / 'audio', 1)[0].audio}\tA\n")
     for kind, source in (("manifest", table), ("noise", tmp_path / "audio")):
@@ -350,12 +547,12 @@ def test_dead_worker_is_an_error_with_advice(tmp_path):
     options = PrepareOptions(DeadlyNormalizer(), num_jobs=2)
     with pytest.raises(ChildProcessError, match="use fewer --jobs"):
         prepare(utterances(tmp_path), tmp_path / "data", "set", options)
-    assert list((tmp_path / "data").iterdir()) == []
+    assert not (tmp_path / "data" / "set" / TABLE).exists()
 
 
 def test_a_missing_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(prepare_module.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"lhotse and torchaudio not installed; .*pip install"):
+    with pytest.raises(ValueError, match=r"torchaudio is not installed; .*pip install"):
         asr_prepare("manifest", tmp_path / "t.tsv", "--out", tmp_path)
 
 
@@ -371,7 +568,7 @@ def test_report_shows_lengths_characters_and_reasons(tmp_path):
     console = Console(record=True, width=100, file=open(os.devnull, "w"))  # noqa: SIM115
     print_report(result, console, TextNormalizer())
     text = console.export_text()
-    assert "3 utterances" in text and "3 without speaker" in text
+    assert f"{tmp_path / 'set'}: 3 utterances" in text and "3 without speaker" in text
     assert "0-2         3 ████" in text
     assert "digit seven" in text and "outside the alphabet" in text
     assert "[red]x" in text and "another" in text and "missing file" in text
@@ -407,15 +604,6 @@ def test_noise_tags_are_named(tmp_path, capsys, policy, texts, title):
     assert asr_prepare("manifest", table, "--out", tmp_path / "data", "--jobs", 1, *options) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert f"noise tags and cut-off words, {title}" in out and "[NOISE]" in out and "W-" in out and "(LAUGHTER)" in out
-    refused = (tmp_path / "data" / "table.refused.tsv").read_text()
+    refused = (tmp_path / "data" / "table" / REFUSED).read_text()
     assert (f"{HAS_NOISE}\t[NOISE] W- in: word [noise] w- word" in refused) == (policy == "drop")
-    assert [cut.supervisions[0].text for cut in load_cuts(tmp_path / "data" / "table.jsonl.gz")] == texts
-
-
-def test_manifest_is_a_plain_lhotse_file(tmp_path):
-    result = prepare(utterances(tmp_path, 1), tmp_path, "set", PrepareOptions(TextNormalizer("lower")))
-    with gzip.open(result.manifest, "rt") as file:
-        (row,) = map(json.loads, file)
-    assert row["type"] == "MonoCut"
-    assert row["features"]["storage_path"].startswith("set.features" + os.sep)
-    assert row["supervisions"][0]["text"] == "word a"
+    assert Speech.load(tmp_path / "data" / "table").texts == texts

@@ -57,7 +57,7 @@ def test_files_without_steps_are_refused_before_work(
     tiny_onnx: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("asr.evaluation.evaluate.evaluate", lambda *_: pytest.fail("work has begun"))
-    monkeypatch.setattr("asr.data.cuts.iterate_cuts", lambda _: ["an utterance"])
+    monkeypatch.setattr("asr.evaluation.evaluate.Speech.load", lambda _: ["an utterance"])
     path = in_former_format(tiny_onnx, tmp_path / "former.onnx", 2)
-    assert main(["evaluate", str(path), "--data", "some.jsonl.gz", "--search", "beam,joint"]) == 1
+    assert main(["evaluate", str(path), "--data", "some", "--search", "beam,joint"]) == 1
     assert "has format 2, whose decoder has no steps (since 3): write it again" in capsys.readouterr().err

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
 import shutil
@@ -15,21 +14,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import soundfile
-from lhotse import CutSet, MonoCut, SupervisionSegment
-from lhotse.features.base import Features
 from matplotlib.colors import to_rgb
 from rich.console import Console
+from support.corpora import write_data_set
 
 from asr.cli import main
 from asr.config import Config
-from asr.data.cuts import Float16Writer, load_cuts
+from asr.data.speech import TABLE, Speech, write_subset
 from asr.evaluation import evaluate as evaluation
 from asr.evaluation import plots
 from asr.evaluation.engine import Encoded, open_engine
 from asr.evaluation.evaluate import Result, evaluate, table, write_hypotheses
 from asr.evaluation.plots import new_axes
 from asr.evaluation.wer import WordErrors
-from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS, SAMPLE_RATE, fbank
+from asr.features import NUM_MEL_BINS, SAMPLE_RATE
 from asr.runtime.joint_search import JOINT_CTC_WEIGHT
 from asr.runtime.onnx_model import OnnxModel, bundled_model
 from asr.runtime.search import LmWeights
@@ -45,24 +43,10 @@ TEXTS = ("ONE TWO THREE", "A", "SIX SEVEN EIGHT NINE TEN", "THE LAST WORDS ARE N
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory, conversation: np.ndarray) -> Path:
     """A prepared data set of four pieces of `conversation`, of 0.8 s to 6.8 s, none a multiple of a chunk."""
-    folder = tmp_path_factory.mktemp("data")
-    cuts = []
-    with Float16Writer(folder / "small.features") as writer:
-        for index, text in enumerate(TEXTS):
-            start = 30_000 * index
-            features = fbank(conversation[start : start + 12_000 + 32_123 * index]).numpy()
-            key = writer.write("", features)
-            duration = len(features) * FRAME_SHIFT_S
-            stored = Features(
-                type="asr_log_mel", num_frames=len(features), num_features=NUM_MEL_BINS,
-                frame_shift=FRAME_SHIFT_S,
-                sampling_rate=SAMPLE_RATE, start=0, duration=duration, storage_type="asr_float16",
-                storage_path="small.features", storage_key=key, recording_id=f"u{index}", channels=0,
-            )  # fmt: skip
-            supervision = SupervisionSegment(f"u{index}", f"u{index}", 0, duration, text=text)
-            cuts.append(MonoCut(f"u{index}", 0, duration, 0, [supervision], stored))
-    CutSet.from_cuts(cuts).to_file(folder / "small.jsonl.gz")
-    return folder / "small.jsonl.gz"
+    samples = (32767 * conversation).astype(np.int16)
+    starts = [30_000 * index for index in range(len(TEXTS))]
+    pieces = [samples[start : start + 12_000 + 32_123 * index] for index, start in enumerate(starts)]
+    return write_data_set(tmp_path_factory.mktemp("data") / "small", list(zip(TEXTS, pieces, strict=True)))
 
 
 @pytest.fixture(scope="module")
@@ -147,8 +131,8 @@ def test_utterances_are_spread_and_data_sets_kept_apart(
     plotted: list[Any] = []
     monkeypatch.setattr("asr.evaluation.engine.open_engine", lambda *_: ClockedEngine())
     monkeypatch.setattr("asr.evaluation.evaluate.plot_wer", lambda *given: plotted.append(given))
-    other = data.parent / "other.jsonl.gz"
-    other.write_bytes(data.read_bytes())
+    other = data / "other.tsv"
+    shutil.copy(data / TABLE, other)
     out, plot = tmp_path / "out.tsv", tmp_path / "out.png"
     arguments = ["--num-utterances", "2", "--chunk-ms", "640", "--search", "greedy", "--hypotheses", str(out)]
     sets = [str(data), str(other)]
@@ -164,7 +148,7 @@ def test_data_sets_of_one_name_show_their_folders(
     data: Path, tiny_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = tmp_path / "other"
-    shutil.copytree(data.parent, other)
+    shutil.copytree(data, other / data.name)
     out = tmp_path / "out.json"
     arguments = ["--num-utterances", "1", "--chunk-ms", "640", "--search", "greedy", "--json", str(out)]
     sets = [str(data), str(other / data.name)]
@@ -175,53 +159,6 @@ def test_data_sets_of_one_name_show_their_folders(
     assert "--data names a data set more than once" in capsys.readouterr().err
 
 
-def copied(data: Path, folder: Path) -> Path:
-    shutil.copytree(data.parent, folder)
-    return folder / data.name
-
-
-def rewrite(manifest: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    with gzip.open(manifest, "rt") as file:
-        rows = [json.loads(line) for line in file]
-    change(rows[1])
-    with gzip.open(manifest, "wt") as file:
-        file.writelines(json.dumps(row) + "\n" for row in rows)
-
-
-def test_unreadable_features_are_left_out_and_named(
-    data: Path, tiny_onnx: Path, checkpoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    manifest = copied(data, tmp_path / "odd")
-    rewrite(manifest, lambda row: row["features"].update(storage_key="99999999:75:80"))
-    out = tmp_path / "out.json"
-    arguments = ["--data", str(manifest), "--chunk-ms", "640", "--search", "greedy", "--json", str(out)]
-    assert main(["evaluate", str(tiny_onnx), *arguments]) == 0
-    (result,) = json.loads(out.read_text())["results"]
-    assert result["num_words"] == 3 + 5 + 6
-    said = " ".join(capsys.readouterr().err.split())
-    assert "left out, unreadable features: 1 of 4 utterances of small: u1: features" in said
-    (manifest.parent / "small.features").write_bytes(b"")
-    for model in (tiny_onnx, checkpoint):
-        assert main(["evaluate", str(model), *arguments]) == 1
-        assert "no features can be read, 4 of 4 utterances" in capsys.readouterr().err
-
-
-def test_a_damaged_manifest_is_one_clear_line(
-    data: Path, tiny_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    manifest = copied(data, tmp_path / "odd")
-    rewrite(manifest, lambda row: row["features"].update(storage_path="/etc/passwd"))
-    for command in (["evaluate", str(tiny_onnx), "--data"], ["shard", "--out", str(tmp_path / "shards")]):
-        assert main([*command, str(manifest)]) == 1
-        reason = "damaged after 1 utterances: ValueError('features /etc/passwd of u1 are missing"
-        assert reason in capsys.readouterr().err
-    manifest.write_bytes(data.read_bytes()[:-40])
-    for command in (["evaluate", str(tiny_onnx), "--data"], ["shard", "--out", str(tmp_path / "shards")]):
-        assert main([*command, str(manifest)]) == 1
-        error = capsys.readouterr().err
-        assert f"{manifest} is damaged after" in error and "Traceback" not in error
-
-
 def test_checkpoint_and_export_rescore_with_one_weight(checkpoint: Path, tiny_onnx: Path) -> None:
     weights = {open_engine(path).rescore_ctc_weight for path in (checkpoint, tiny_onnx, bundled_model("float32"))}
     assert len(weights) == 1
@@ -229,11 +166,11 @@ def test_checkpoint_and_export_rescore_with_one_weight(checkpoint: Path, tiny_on
 
 def test_the_rescoring_weight_reaches_the_search(data: Path, tiny_onnx: Path) -> None:
     engine = open_engine(tiny_onnx)
-    cuts = list(load_cuts(data))
+    speech = Speech.load(data)
     said = {}
     for search, weight in (("beam", None), ("rescore", 1.0), ("rescore", 0.0)):
         progress: list[int] = []
-        results = evaluate(engine, cuts, "d", [320], 640, [search], ctc_weight=weight, on_batch=progress.append)
+        results = evaluate(engine, speech, "d", [320], 640, [search], ctc_weight=weight, on_batch=progress.append)
         assert progress == [1, 1, 1, 1]
         said[search, weight] = [hypothesis for _, _, hypothesis in results[0].hypotheses]
     assert said["rescore", 1.0] == said["beam", None] != said["rescore", 0.0]
@@ -252,14 +189,14 @@ def test_each_search_has_its_own_weight_of_ctc(data: Path, tiny_onnx: Path, monk
     monkeypatch.setattr(evaluation, "decode_words", noting(evaluation.decode_words, 5))
     monkeypatch.setattr(evaluation, "joint_search", noting(evaluation.joint_search, 3))
     engine = open_engine(tiny_onnx)
-    evaluate(engine, list(load_cuts(data))[:1], "d", [320], 640, ["rescore", "joint", "attention"])
+    evaluate(engine, Speech.load(data).only([0]), "d", [320], 640, ["rescore", "joint", "attention"])
     assert weights == [engine.rescore_ctc_weight, JOINT_CTC_WEIGHT, 0.0]
     assert engine.rescore_ctc_weight != JOINT_CTC_WEIGHT
 
 
 def test_beam_size_applies_to_the_joint_search(data: Path, tiny_onnx: Path) -> None:
-    engine, cuts = open_engine(tiny_onnx), list(load_cuts(data))
-    by_size = [evaluate(engine, cuts, "d", [320], 640, ["joint"], size)[0] for size in (None, 8, 1)]
+    engine, speech = open_engine(tiny_onnx), Speech.load(data)
+    by_size = [evaluate(engine, speech, "d", [320], 640, ["joint"], size)[0] for size in (None, 8, 1)]
     usual, eight, one = ([hypothesis for _, _, hypothesis in result.hypotheses] for result in by_size)
     assert usual == eight != one
 
@@ -294,7 +231,7 @@ def test_unnamed_weights_are_those_of_the_model(data: Path, pairs_lm: Path, monk
 
 def test_latencies_and_times_are_those_of_all_utterances(data: Path) -> None:
     engine = ClockedEngine()
-    results = evaluate(engine, list(load_cuts(data)), "d", [None, 640], 1280, ["greedy", "beam"])  # type: ignore[arg-type]
+    results = evaluate(engine, Speech.load(data), "d", [None, 640], 1280, ["greedy", "beam"])  # type: ignore[arg-type]
     assert engine.asked == [(0, 32)] * 4 + [(16, 32)] * 4
     assert [(r.chunk_ms, r.search) for r in results] == [(c, s) for c in (None, 640) for s in ("greedy", "beam")]
     for result in results:
@@ -336,12 +273,12 @@ def test_equal_curves_are_all_visible(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_decoder_searches_agree_between_checkpoint_and_export(data: Path, checkpoint: Path, tiny_onnx: Path) -> None:
-    cuts = list(load_cuts(data))[:2]
+    speech = Speech.load(data).only(range(2))
     searches = ["beam", "attention", "joint"]
     runs = {
         (path, weight): [
             [hypothesis for _, _, hypothesis in result.hypotheses]
-            for result in evaluate(open_engine(path), cuts, "d", [None], 640, searches, ctc_weight=weight)
+            for result in evaluate(open_engine(path), speech, "d", [None], 640, searches, ctc_weight=weight)
         ]
         for path, weight in ((checkpoint, 0.5), (tiny_onnx, 0.5), (tiny_onnx, 1.0))
     }
@@ -418,10 +355,10 @@ def test_names_arguments_that_are_no_model_or_data(
     data: Path, tiny_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     soundfile.write(tmp_path / "sound.wav", np.zeros(100), SAMPLE_RATE)
-    gzip.open(tmp_path / "empty.jsonl.gz", "wb").close()
+    write_subset(data / TABLE, [], data / "empty.tsv")
     for arguments, message in (
-        ([str(tiny_onnx), "--data", str(tmp_path / "empty.jsonl.gz")], "empty.jsonl.gz holds no utterance"),
-        ([str(tiny_onnx), "--data", str(tmp_path / "sound.wav")], "sound.wav is not a prepared data set"),
+        ([str(tiny_onnx), "--data", str(data / "empty.tsv")], "empty.tsv holds no utterance"),
+        ([str(tiny_onnx), "--data", str(tmp_path / "sound.wav")], "sound.wav is not a table of `asr prepare`"),
         ([str(tmp_path / "none.onnx"), "--data", str(data)], "none.onnx"),
         ([str(tmp_path / "sound.wav"), "--data", str(data)], "sound.wav is not a checkpoint"),
         ([str(tmp_path), "--data", str(data)], "has no checkpoint"),

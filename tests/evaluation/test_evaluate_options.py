@@ -25,6 +25,6 @@ def test_chunk_and_search_lists() -> None:
 
 
 def test_weights_without_a_language_model_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["evaluate", "some.onnx", "--data", "some.jsonl.gz", "--lm-weight", "0", "--lm-oov-penalty", "30"]
+    command = ["evaluate", "some.onnx", "--data", "some", "--lm-weight", "0", "--lm-oov-penalty", "30"]
     assert main(command) == 1
     assert "--lm-weight and --lm-oov-penalty are for a language model: add --lm" in capsys.readouterr().err

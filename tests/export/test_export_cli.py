@@ -70,7 +70,7 @@ def test_command_writes_weights_for_further_training(
     assert main(["export", str(tmp_path / "c.pt"), "-o", weights, "--license", "CC0-1.0"]) == 0
     assert "half precision" in capsys.readouterr().out
     assert {value.dtype for value in load_file(weights).values() if value.dim() >= 2} == {torch.float16}
-    assert load_pretrained(weights).config.data.train == ("some.jsonl.gz",), "without the folder"
+    assert load_pretrained(weights).config.data.train == ("some",), "without the folder"
     assert main(["export", str(tmp_path / "c.pt"), "-o", straight, "--license", "CC0-1.0"]) == 0
     assert main(["export", weights, "-o", again]) == 0  # the license is stored with the weights
     assert Path(straight).read_bytes() == Path(again).read_bytes()
@@ -108,9 +108,9 @@ def test_bundled_weights_are_english_unless_said() -> None:
 
 
 def test_folders_of_the_training_stay_private() -> None:
-    data = DataConfig(train=("/a/b.jsonl.gz",), valid=("/a/c.jsonl.gz",), lexicon="/a/d.txt")
+    data = DataConfig(("/a/b*0.5", "/a/c"), ("/a/d",), noise=("/a/e",), rooms="/a/f", lexicon="/a/g.txt")
     config = without_folders(Config(data=data, train=TrainConfig(output="/a/run", init="/a/best.pt")))
-    assert (config.data.train, config.data.valid, config.data.lexicon) == (("b.jsonl.gz",), ("c.jsonl.gz",), "d.txt")
+    assert config.data == DataConfig(("b*0.5", "c"), ("d",), noise=("e",), rooms="f", lexicon="g.txt")
     assert (config.train.output, config.train.init) == ("run", "best.pt")
 
 

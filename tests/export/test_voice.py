@@ -18,6 +18,7 @@ from support.tones import say, sentence
 from asr.cli import main
 from asr.config import Config, TokenizerConfig
 from asr.data.manifests import HAS_NOISE
+from asr.data.speech import Speech
 from asr.evaluation.wer import WordErrors
 from asr.export import adapt
 from asr.lm import packed
@@ -116,13 +117,26 @@ def test_error_names_no_file_that_is_removed(recordings: Path, start: str, capsy
 
 def test_three_recordings_hold_none_out(recordings: Path, start: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"3 recordings leave 50 s .* at least 4 recordings and 1 s are needed"):
-        adapt.split([SimpleNamespace(duration=25.0)] * 3)
+        adapt.split([SimpleNamespace(seconds=25.0)] * 3)
 
 
 def test_held_out_recordings_are_not_learned() -> None:
-    cuts = [SimpleNamespace(id=number, duration=20.0) for number in range(1, 10)]
-    own, stopping, judges = adapt.split(cuts)
-    assert [[cut.id for cut in part] for part in (own, stopping, judges)] == [[2, 3, 5, 6, 7], [1, 9], [4, 8]]
+    parts = adapt.split([SimpleNamespace(seconds=20.0)] * 9)
+    assert parts == ([1, 2, 4, 5, 6], [0, 8], [3, 7])
+
+
+def test_each_part_is_a_data_set_of_its_own(
+    recordings: Path, start: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sets: list[list[str]] = []
+
+    def learn(_: str, own: Path, stopping: Path, *__: object) -> bool:
+        sets.extend(Speech.load(path).ids for path in (own, stopping, own.with_name("judges.tsv")))
+        return False
+
+    monkeypatch.setattr(adapt, "learn", learn)
+    assert main(["adapt", str(recordings), "-o", str(tmp_path / "mine.onnx"), "--init", start]) == 130
+    assert sets == [["0001", "0002", "0004", "0005", "0006"], ["0000"], ["0003", "0007"]]
 
 
 def test_training_gets_the_recipe_and_both_sets(start: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +147,7 @@ def test_training_gets_the_recipe_and_both_sets(start: str, tmp_path: Path, monk
         return SimpleNamespace(run=lambda: True)
 
     monkeypatch.setattr(adapt, "Trainer", new_trainer)
-    own, held_out, run = (tmp_path / name for name in ("own.jsonl.gz", "held_out.jsonl.gz", "run"))
+    own, held_out, run = (tmp_path / name for name in ("own.tsv", "held_out.tsv", "run"))
     assert adapt.learn(start, own, held_out, run, Console())
     (config,) = made
     assert (config.data.train, config.data.valid) == ((str(own),), (str(held_out),))
@@ -153,7 +167,7 @@ def test_an_adapted_model_keeps_its_text_units(tmp_path: Path, monkeypatch: pyte
 def test_errors_are_those_of_640_ms(monkeypatch: pytest.MonkeyPatch) -> None:
     """Phone errors of greedy search; word errors after the first pass with n-grams, with the weights of the model."""
     calls: list[Any] = []
-    cuts = [SimpleNamespace(id=id) for id in "ab"]
+    clips = [SimpleNamespace(id=id) for id in "ab"]
     heard = [("b", "ONE TWO", "ONE TWO"), ("a", "ONE", "TWO")]  # in order of length
     monkeypatch.setattr(adapt, "validate", lambda *_: {"full": 1, "640ms": 2, "320ms": 3})
     pretrained = SimpleNamespace(phones=(), model=lambda: None, tokenizer=None)
@@ -164,9 +178,9 @@ def test_errors_are_those_of_640_ms(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         adapt, "evaluate", lambda *given, **more: calls.append((*given, more)) or [SimpleNamespace(hypotheses=heard)]
     )
-    errors = adapt.word_errors("weights", cuts, None)  # type: ignore[arg-type]
+    errors = adapt.word_errors("weights", clips, None)  # type: ignore[arg-type]
     assert errors == [WordErrors(substitutions=1, num_words=1), WordErrors(num_words=2)]
-    assert calls == [(engine, cuts, "", [640], 2560, ["beam+lm"], {"fusion": LmWeights(0.5, -1.0, 7.0, 0.25)})]
+    assert calls == [(engine, clips, "", [640], 2560, ["beam+lm"], {"fusion": LmWeights(0.5, -1.0, 7.0, 0.25)})]
 
 
 def test_texts_get_the_letters_of_the_model(

@@ -14,13 +14,13 @@ from support.toy_model import toy_metadata
 
 from asr import Recognizer, _core
 from asr._core import END_SILENCE, EncoderStep, LmFusion, NgramLm, Options, SegmentOptions, Stream
-from asr.data.spectral import warp_frequencies
-from asr.features import fbank
+from asr.features import NUM_MEL_BINS, fbank
 from asr.model.model import AsrModel
 from asr.runtime.joint_search import joint_search
 from asr.runtime.onnx_model import OnnxModel
 from asr.runtime.search import LmWeights, decode, text
 from asr.streaming import Final, Partial
+from asr.training.views import warped_bins
 
 
 def second_looks(recognizer: Recognizer, audio: np.ndarray) -> tuple[list[np.ndarray], int]:
@@ -56,10 +56,16 @@ def segment_options(tokens: list[str], fusion: LmFusion | None = None, **search:
     return SegmentOptions(options, toy_metadata(tokens), fusion=fusion)
 
 
+def of_a_longer_voice(features: torch.Tensor) -> torch.Tensor:
+    bins = torch.from_numpy(warped_bins(1.04))
+    below = bins.long().clamp(max=NUM_MEL_BINS - 2)
+    return torch.lerp(features[:, below], features[:, below + 1], bins - below)
+
+
 def views(features: torch.Tensor) -> list[torch.Tensor]:
     """The network's input in a second pass over an utterance with `features`, (T, 80), which gives T / 4 frames."""
     earlier = torch.cat([features[:1], features[:1], features])[: len(features) // 4 * 4 + 3]
-    return [features, warp_frequencies(features, 1.04), earlier]
+    return [features, of_a_longer_voice(features), earlier]
 
 
 def mean_of_views(

@@ -54,7 +54,7 @@ def make_checkpoint(config: ModelConfig = SMALL) -> Checkpoint:
         "audio_hours": 1.25,
         "history": [{"step": 5, "wer": {"full": 0.5, "640ms": 0.625}}],
     }
-    everything = Config(model=config, tokenizer=TokenizerConfig("char"), data=DataConfig(train=("data/some.jsonl.gz",)))
+    everything = Config(model=config, tokenizer=TokenizerConfig("char"), data=DataConfig(train=("data/some",)))
     return Checkpoint(everything, Tokenizer("char", TOKENS), weights, average, training)
 
 

@@ -17,9 +17,10 @@ RECIPE = """
 model: {dim: 48, num_heads: 2, encoder_layers: 2, encoder_ff_dim: 96, decoder_layers: 1, decoder_ff_dim: 96,
         subsampling_channels: 8, dropout: 0.05, condition_layers: [1]}
 tokenizer: {kind: char}
-data: {max_batch_s: 16, max_utterance_s: 8, min_utterance_s: 0.1, num_buckets: 2, num_workers: 0}
-augment: {num_time_masks: 1, max_time_frames: 4, max_freq_bins: 4, time_warp: 0, offset_probability: 0,
-          concat_probability: 0, silence_probability: 0}
+data: {max_batch_s: 16, max_utterance_s: 8, min_utterance_s: 0.1, num_rooms: 2}
+augment: {speeds: [1.0], room_probability: 0, telephone_probability: 0, noise_probability: 0, noise_alone: 0,
+          join_probability: 0, offset_probability: 0, margin_probability: 0, silence_probability: 0,
+          max_frequency_warp: 0, max_response_db: 0, num_time_masks: 1, max_time_frames: 4, max_freq_bins: 4}
 optim: {lr: 3.0e-3, warmup_steps: 20, ema_decay: 0.9}
 train: {valid_every: 1000, save_every: 1000, precision: fp32}
 """
@@ -46,7 +47,7 @@ def sentence(seed: int) -> str:
 
 
 def prepare_tones(folder: Path, num_utterances: int, name: str, first_seed: int = 0) -> Path:
-    """Runs `asr prepare` on synthesized recordings; returns the manifest to train on."""
+    """Runs `asr prepare` on synthesized recordings; returns the data set to train on."""
     lines = ["path\ttext\tspeaker"]
     for seed in range(first_seed, first_seed + num_utterances):
         text = sentence(seed)
@@ -55,4 +56,4 @@ def prepare_tones(folder: Path, num_utterances: int, name: str, first_seed: int 
     table = folder / f"{name}.tsv"
     table.write_text("\n".join(lines) + "\n", encoding="utf-8")
     assert main(["prepare", "manifest", str(table), "--out", str(folder / "data"), "--jobs", "1"]) == 0
-    return folder / "data" / f"{name}.jsonl.gz"
+    return folder / "data" / name

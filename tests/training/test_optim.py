@@ -2,6 +2,7 @@
 
 import itertools
 from copy import deepcopy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -120,6 +121,30 @@ def test_learning_rate_schedules() -> None:
     assert rates[99] == pytest.approx(0, abs=1e-6)
     assert learning_rate(OptimConfig(lr=1.0, warmup_steps=0, schedule="noam"), 4, 100) == pytest.approx(0.5)
     assert learning_rate(OptimConfig(lr=1.0, warmup_steps=10, schedule="noam"), 40, 100) == pytest.approx(0.5)
+
+
+def test_constant_rate_cools_down_at_the_end() -> None:
+    config = OptimConfig(lr=1.0, warmup_steps=10, schedule="constant", cooldown=0.2)
+    rates = [learning_rate(config, step, 100) for step in range(1, 101)]
+    assert rates[:10] == pytest.approx([step / 10 for step in range(1, 11)]) and set(rates[9:80]) == {1.0}
+    assert rates[80:] == pytest.approx([1 - step / 20 for step in range(20)])
+    longer = [learning_rate(config, step, 1000) for step in range(1, 101)]
+    assert longer[:80] == rates[:80] and set(longer[80:]) == {1.0}, "it can be made longer until then"
+    plain = OptimConfig(lr=1.0, warmup_steps=10, schedule="constant")
+    assert learning_rate(plain, 100, 100) == 1.0
+    for schedule in ("noam", "linear", "cosine"):
+        before, after = (OptimConfig(lr=1.0, schedule=schedule, cooldown=cooldown) for cooldown in (0.0, 0.2))
+        assert learning_rate(after, 1080, 1200) == pytest.approx(learning_rate(before, 1080, 1200) * 121 / 240)
+
+
+@pytest.mark.parametrize(("schedule", "half"), [("linear", 0.5), ("cosine", 0.5), ("constant", 1), ("noam", 0.5**0.5)])
+def test_rate_falls_with_the_clock_of_a_training_by_time(schedule: str, half: float) -> None:
+    config = OptimConfig(lr=1.0, warmup_steps=10, schedule=schedule, cooldown=0.25)
+    assert learning_rate(config, 5, 10**6, 0.0) == pytest.approx(0.5), "warm-up counts steps"
+    assert learning_rate(config, 20, 10**6, 0.5) == pytest.approx(half, abs=1e-3)
+    late = learning_rate(config, 20, 10**6, 0.9)
+    assert late == pytest.approx(learning_rate(replace(config, cooldown=0.0), 20, 10**6, 0.9) * 0.4, abs=1e-4)
+    assert learning_rate(config, 20, 10**6, 1.0) == pytest.approx(0)
 
 
 def test_weight_average_follows_the_weights() -> None:

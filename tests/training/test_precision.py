@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from support.benchmark_module import load_benchmark
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from asr.recipe import load_config
 from asr.training.optim import orthogonalize
-from asr.training.plan import Rows, cost, learner, take_steps
 from asr.training.precision import autocast, multiplies_bfloat16, precision_on
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
@@ -38,9 +38,10 @@ def types_of_products() -> set[torch.dtype]:
             return function(*args, **(kwargs or {}))
 
     config = load_config("tiny", [*SMALL, "optim.kind=muon"])
-    learns = learner(config)
+    golden = load_benchmark("golden_losses")
+    learns = golden.learner(config, CPU)
     with Recorder():
-        take_steps(learns, config, Rows(1, 1.0))
+        learns([golden.batch_of(config)], 1)
     return types
 
 
@@ -67,14 +68,3 @@ def test_orthogonal_steps_agree_in_both_types(capability: str) -> None:
     values = torch.linalg.svdvals(result)
     assert values.min() > 0.6 and values.max() < 1.3
     assert torch.equal(result, result.bfloat16().float()) == capability.endswith("bf16")
-
-
-def test_plans_for_gpus_ignore_this_cpu(capability: str) -> None:
-    cost.cache_clear()
-    rows = Rows(4, 5.0)
-    configs = [load_config("tiny", [*SMALL, f"train.precision={kind}"]) for kind in ("bf16", "fp32")]
-    on_gpu, on_gpu_in_float32 = (cost(config, rows, fused=True).peak_bytes for config in configs)
-    assert on_gpu < on_gpu_in_float32
-    on_cpu, on_cpu_in_float32 = (cost(config, rows, fused=False).peak_bytes for config in configs)
-    assert (on_cpu == on_cpu_in_float32) == (capability == "avx2")
-    cost.cache_clear()

@@ -12,15 +12,17 @@ from typing import Any
 
 import pytest
 import torch
+from support.clips import equal
 from support.curves import curve
 from support.trainer import new_trainer
 
 from asr.cli import main
-from asr.data.batches import batches_per_step
 from asr.evaluation.wer import WordErrors
 from asr.model.model import AsrModel
 from asr.recipe import load_config
+from asr.training.batches import Batches
 from asr.training.checkpoint import Checkpoint, checkpoint_path, checkpoints
+from asr.training.train import batches_per_step
 from asr.training.validate import VALIDATION_CHUNKS
 
 
@@ -29,8 +31,8 @@ def test_an_interrupted_process_first_tells_the_others(arguments: list[str], mon
     trainer.world_size = 2
     told = []
 
-    def all_reduce(flag: torch.Tensor, _: object) -> None:
-        told.append(bool(flag))
+    def all_reduce(agreed: torch.Tensor, _: object) -> None:
+        told.append(bool(agreed[0]))
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr("torch.distributed.all_reduce", all_reduce)
@@ -47,11 +49,11 @@ from asr.training.step import Learner
 take_step = Learner.__call__
 killed = Path(__file__).with_suffix(".killed")
 
-def dying_step(self, batches, step):
+def dying_step(self, batches, step, *share):
     if step == 7 and os.environ["RANK"] == "1" and not killed.exists():
         killed.touch()
         os.kill(os.getpid(), signal.SIGKILL)  # the other has curves that are not written yet
-    return take_step(self, batches, step)
+    return take_step(self, batches, step, *share)
 
 Learner.__call__ = dying_step
 sys.exit(main(sys.argv[1:]))
@@ -112,8 +114,8 @@ def test_validation_adds_up_the_errors_of_all_processes(
     trainer.world_size, trainer.rank = 2, 1
     shares: list[Any] = []
 
-    def own(model: AsrModel, tokenizer: object, cuts: list[Any], *_: object) -> dict[str, WordErrors]:
-        shares.append(cuts)
+    def own(model: AsrModel, tokenizer: object, clips: list[Any], *_: object) -> dict[str, WordErrors]:
+        shares.append([clip.id for clip in clips])
         return {name: WordErrors(0, 0, 1, 4) for name, _ in VALIDATION_CHUNKS}
 
     monkeypatch.setattr("asr.training.train.validate", own)
@@ -124,7 +126,7 @@ def test_validation_adds_up_the_errors_of_all_processes(
 
     monkeypatch.setattr("torch.distributed.all_reduce", all_reduce)
     assert trainer.run()
-    assert shares == [trainer.valid_cuts[1::2]]
+    assert shares == [[clip.id for clip in trainer.valid[1::2]]]
     assert trainer.history[0]["wer"] == {name: 3 / 16 for name, _ in VALIDATION_CHUNKS}
     assert not (tmp_path / "run" / "best.pt").exists(), "the first process writes it"
 
@@ -141,5 +143,28 @@ def test_one_interrupted_process_stops_all(arguments: list[str], monkeypatch: py
     trainer = new_trainer([*arguments, "train.batches_per_step=2", "train.max_steps=3"])
     trainer.world_size = 2
     others = itertools.chain([0], itertools.repeat(1))  # during the first step, another process is interrupted
-    monkeypatch.setattr("torch.distributed.all_reduce", lambda flag, op: flag.fill_(next(others)))
+    monkeypatch.setattr("torch.distributed.all_reduce", lambda agreed, op: agreed[:1].fill_(next(others)))
     assert not trainer.run() and trainer.step == 1
+
+
+def test_batches_do_not_depend_on_processes_or_start(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Batches, "gather", lambda self, plan: plan)
+    trainer = new_trainer([*arguments, "data.max_batch_s=8", "train.batches_per_step=4"])
+    straight = [plan for step in trainer._steps() for plan in step]
+    assert len(straight) > 12 and len(straight) % 4 == 0
+    trainer.batch = 8
+    assert all(map(equal, [plan for step in trainer._steps() for plan in step], straight[8:]))
+    trainer.batch, trainer.world_size, shares = 0, 2, []
+    for trainer.rank in (0, 1):
+        shares.append([plan for step in trainer._steps() for plan in step])
+    together = [plan for pair in zip(*shares, strict=True) for plan in pair]
+    assert len(together) == len(straight) and all(map(equal, together, straight))
+
+
+def test_processes_agree_on_the_time(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise their learning rates would differ, and one would wait for the other at the end."""
+    trainer = new_trainer([*arguments, "train.batches_per_step=2", "train.minutes=9", "train.max_steps=5"])
+    trainer.world_size = 2
+    minutes = itertools.chain([0.0, 3.0], itertools.repeat(9.0))  # of the slowest process
+    monkeypatch.setattr("torch.distributed.all_reduce", lambda agreed, op: agreed[1:].fill_(next(minutes)))
+    assert trainer.run() and trainer.step == 2 and trainer.minutes == 9

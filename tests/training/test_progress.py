@@ -11,9 +11,12 @@ import torch
 from rich.console import Console
 from support.curves import curve
 
+from asr.config import TrainConfig
 from asr.model.model import Losses
+from asr.training.cost import Flops
 from asr.training.progress import StepStats, TrainingProgress
 
+FLOPS = Flops(per_s=2e9, peak=1e12)
 STATS = StepStats(Losses(*torch.ones(5)), torch.tensor(1.0))
 
 
@@ -29,14 +32,26 @@ def test_time_left_ignores_the_time_of_starting(
 ) -> None:
     now = [0.0]
     monkeypatch.setattr("asr.training.progress.time.monotonic", lambda: now[0])
-    with TrainingProgress(tmp_path, 1000, 0, console, 1, visible=True) as progress:
-        now[0] = 500.0  # workers start
-        progress.update(1, 0, STATS, 1e-3, 1.0)
+    with TrainingProgress(tmp_path, TrainConfig(log_every=1), 0, console, visible=True, flops=FLOPS) as progress:
+        now[0] = 500.0  # noise and rooms are read
+        progress.update(1, 0, STATS, 1e-3, 1.0, 0.001)
         for step in (2, 3, 21, 981):
             now[0] = 500.0 + 10.0 * (step - 1)
-            progress.update(step, 0, STATS, 1e-3, 1.0)
-    left = [line.partition(" real time")[2].strip() for line in console.file.getvalue().splitlines()]
+            progress.update(step, 0, STATS, 1e-3, 1.0, step / 1000)
+    left = [line.partition(" of peak")[2].strip() for line in console.file.getvalue().splitlines()]
     assert left == ["", "", "2 h 46 min left", "2 h 43 min left", "3 min left"]  # 997 steps of 10 s, and so on
+
+
+def test_time_left_follows_the_clock_if_minutes_end_training(
+    tmp_path: Path, console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("asr.training.progress.time.monotonic", lambda: now[0])
+    with TrainingProgress(tmp_path, TrainConfig(log_every=1), 0, console, visible=True, flops=FLOPS) as progress:
+        for step in (1, 2, 3):
+            now[0] = 60.0 * step
+            progress.update(step, 0, STATS, 1e-3, 1.0, step / 10)
+    assert console.file.getvalue().endswith(" of peak  7 min left\n")
 
 
 @pytest.mark.parametrize("width", [80, 160])
@@ -49,18 +64,21 @@ def test_the_bar_fits_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     rows = []
     for last in (12_003, 12_005, 12_010):
         console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system=None)
-        with TrainingProgress(tmp_path, 100_000, 12_000, console, 5, visible=True) as progress:
+        with TrainingProgress(
+            tmp_path, TrainConfig(log_every=5), 12_000, console, visible=True, flops=FLOPS
+        ) as progress:
             for step in range(12_001, last + 1):
                 now[0] += 10.0
-                progress.update(step, 12, stats[step == 12_010], 1e-3, 450.0)
+                progress.update(step, 12, stats[step == 12_010], 1e-3, 450.0, step / 100_000)
         shown = re.split(r"[\r\n]|\x1b\[[0-9?;]*[A-Za-z]", console.file.getvalue())
         rows += [row.rstrip() for row in shown if row.strip()]
     assert all(len(row) <= width for row in rows) and not any("…" in row for row in rows), rows
-    bar = r"epoch 12 [━╸╺ ]+ 120\d\d/100000 +"
+    bar = r"epoch 12 [━╸╺ ]+ step 120\d\d +"
     parts = r" \(ctc 1.000, att 2.000" + (", phones 1.500" if phones else "") + r"\)  lr 1.00e-03" if width > 80 else ""
+    peak = ", 9% of peak" if width > 80 else ""
     left = " +244 h 2[67] min left"
     assert any(re.fullmatch(bar + left, row) for row in rows), rows  # after the third step
-    assert any(re.fullmatch(bar + "loss 123.456" + parts + "  45x real time" + left, row) for row in rows), rows
+    assert any(re.fullmatch(bar + "loss 123.456" + parts + "  45x real time" + peak + left, row) for row in rows), rows
     assert re.search("  1 of 5 steps skipped", rows[-1]), rows
 
 
@@ -72,27 +90,30 @@ def test_the_speed_has_no_exponent(
 ) -> None:
     now = [0.0]
     monkeypatch.setattr("asr.training.progress.time.monotonic", lambda: now[0])
-    with TrainingProgress(tmp_path, 10, 0, console, 1, visible=True) as progress:
+    with TrainingProgress(tmp_path, TrainConfig(log_every=1), 0, console, visible=True, flops=FLOPS) as progress:
         now[0] += 10.0
-        progress.update(1, 1, STATS, 1e-3, audio_s)
-    assert console.file.getvalue().endswith(f"  {text} real time\n")
+        progress.update(1, 1, STATS, 1e-3, audio_s, 0.1)
+    share = audio_s / 10.0 * FLOPS.per_s / FLOPS.peak
+    assert console.file.getvalue().endswith(f"  {text} real time, {share:.0%} of peak\n")
 
 
 def test_validation_is_not_part_of_the_speed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr("asr.training.progress.time.monotonic", lambda: now[0])
-    with TrainingProgress(tmp_path, 100, 0, Console(quiet=True), 1, visible=True) as progress:
+    with TrainingProgress(
+        tmp_path, TrainConfig(log_every=1), 0, Console(quiet=True), visible=True, flops=FLOPS
+    ) as progress:
         now[0] = 20.0
-        progress.update(1, 0, STATS, 0.1, 3600.0)
+        progress.update(1, 0, STATS, 0.1, 3600.0, 0.1)
         now[0] = 120.0
         progress.validated(1, {}, 60.0, "WER")
-        progress.update(2, 0, STATS, 0.1, 3600.0)
+        progress.update(2, 0, STATS, 0.1, 3600.0, 0.1)
     assert curve(tmp_path, "audio_hours_per_s") == pytest.approx({1: 1 / 20, 2: 1 / 40})
 
 
 def test_validation_is_printed_and_drawn(tmp_path: Path) -> None:
     console = Console(file=io.StringIO(), width=100)
-    with TrainingProgress(tmp_path, 100, 0, console, 1, visible=True) as progress:
+    with TrainingProgress(tmp_path, TrainConfig(log_every=1), 0, console, visible=True, flops=FLOPS) as progress:
         progress.validated(20, {"full": 0.25, "640ms": 0.3125}, 1.0, "PER")
     assert console.file.getvalue() == "step 20: PER full 25.0%, 640ms 31.2%\n"
     assert curve(tmp_path, "per_640ms", "valid") == {20: 0.3125}
@@ -100,15 +121,19 @@ def test_validation_is_printed_and_drawn(tmp_path: Path) -> None:
 
 def test_resumed_curves_replace_later_points(tmp_path: Path) -> None:
     for first, last, lr in ((0, 4, 0.25), (2, 3, 0.5)):
-        with TrainingProgress(tmp_path, 10, first, Console(quiet=True), 1, visible=True) as progress:
+        with TrainingProgress(
+            tmp_path, TrainConfig(log_every=1), first, Console(quiet=True), visible=True, flops=FLOPS
+        ) as progress:
             for step in range(first + 1, last + 1):
-                progress.update(step, 0, STATS, lr, 1.0)
+                progress.update(step, 0, STATS, lr, 1.0, 0.1)
     assert curve(tmp_path, "lr") == {1: 0.25, 2: 0.25, 3: 0.5}
 
 
 def test_steps_without_a_finite_one_have_no_loss(tmp_path: Path) -> None:
-    with TrainingProgress(tmp_path, 10, 0, Console(quiet=True), 1, visible=True) as progress:
-        progress.update(1, 0, StepStats(Losses(*torch.full((5,), torch.nan)), torch.tensor(torch.nan)), 0.1, 1.0)
+    with TrainingProgress(
+        tmp_path, TrainConfig(log_every=1), 0, Console(quiet=True), visible=True, flops=FLOPS
+    ) as progress:
+        progress.update(1, 0, StepStats(Losses(*torch.full((5,), torch.nan)), torch.tensor(torch.nan)), 0.1, 1.0, 0.1)
     assert curve(tmp_path, "skipped_steps") == {1: 1}
     with pytest.raises(KeyError):
         curve(tmp_path, "total")
@@ -116,16 +141,16 @@ def test_steps_without_a_finite_one_have_no_loss(tmp_path: Path) -> None:
 
 def test_a_log_gets_every_fifth_point(tmp_path: Path) -> None:
     console = Console(file=io.StringIO(), width=100)
-    with TrainingProgress(tmp_path, 100, 0, console, 2, visible=True) as progress:
+    with TrainingProgress(tmp_path, TrainConfig(log_every=2), 0, console, visible=True, flops=FLOPS) as progress:
         for step in range(1, 21):
-            progress.update(step, 0, STATS, 0.1, 1.0)
+            progress.update(step, 0, STATS, 0.1, 1.0, 0.1)
     assert re.findall(r"step (\d+)", console.file.getvalue()) == ["10", "20"]
     assert list(curve(tmp_path, "lr")) == list(range(2, 21, 2))
 
 
 def test_only_the_first_process_reports(tmp_path: Path) -> None:
     console = Console(file=io.StringIO())
-    with TrainingProgress(tmp_path, 10, 0, console, 1, visible=False) as progress:
-        progress.update(5, 0, STATS, 0.1, 1.0)
+    with TrainingProgress(tmp_path, TrainConfig(log_every=1), 0, console, visible=False, flops=FLOPS) as progress:
+        progress.update(5, 0, STATS, 0.1, 1.0, 0.1)
         progress.validated(5, {"full": 0.25}, 1.0, "WER")
     assert console.file.getvalue() == "" and not list(tmp_path.iterdir())

@@ -29,10 +29,10 @@ SMALL = [
     ),
 ]
 SHORT = [
-    *("data.max_batch_s=10", "data.max_utterance_s=10", "data.min_utterance_s=0.1", "data.num_workers=0"),
+    *("data.max_batch_s=10", "data.max_utterance_s=10", "data.min_utterance_s=0.1", "data.num_rooms=3"),
     *("train.max_steps=2", "train.valid_every=2"),
 ]
-TINY_DATA = ["data.train=data/train-clean-100.jsonl.gz", "data.valid=data/dev-clean.jsonl.gz"]
+TINY_DATA = ["data.train=data/train-clean-100", "data.valid=data/dev-clean"]
 
 RECIPE_NAMES = sorted(path.stem for path in RECIPES.glob("*.yaml"))
 # The recipe for fewer hours has the same network, smaller; test_languages_doc.py exports "tiny".
@@ -41,7 +41,7 @@ EXPORTED = "librispeech-960h"
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Prepared as the headers of the recipes say; their files are in `data` here."""
+    """Prepared as the headers of the recipes say; their data sets are in `data` here."""
     folder = tmp_path_factory.mktemp("corpus")
     for number, part in enumerate(PARTS):
         chapter = folder / "LibriSpeech" / part / str(100 + number) / "7"
@@ -75,7 +75,7 @@ def test_a_recipe_runs_from_corpus_to_captions(
     assert "resuming at step 2," in capsys.readouterr().out and checkpoints(run)[-1].name == "checkpoint-3.pt"
     if recipe == EXPORTED:
         assert main(["export", str(run), "-o", str(model)]) == 0
-        evaluate = ["evaluate", str(model), "--data", "data/dev-clean.jsonl.gz", "--chunk-ms", "full,640"]
+        evaluate = ["evaluate", str(model), "--data", "data/dev-clean", "--chunk-ms", "full,640"]
         assert main([*evaluate, "--lm", "bundled", "--json", str(result)]) == 0
         searches = {row["search"] for row in json.loads(result.read_text())["results"]}
         assert searches == {"greedy", "beam", "beam+lm"}

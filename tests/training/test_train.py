@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import errno
-import itertools
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,15 +22,16 @@ from support.trainer import new_trainer
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from asr.cli import main
-from asr.config import ChunkConfig, Config
-from asr.data.batches import Batch, BatchPlan, BatchSampler, Position, SpeechDataset, batches
-from asr.data.manifests import Refusal
+from asr.config import ChunkConfig, Config, TrainConfig
 from asr.evaluation.wer import WordErrors
 from asr.model.masks import draw_chunk
-from asr.model.model import AsrModel, Losses
+from asr.model.model import AsrModel
 from asr.training import train as training
+from asr.training.batches import Batch, Batches, Gathered
 from asr.training.checkpoint import Checkpoint, checkpoint_path, checkpoints
-from asr.training.progress import StepStats, TrainingProgress
+from asr.training.cost import Flops
+from asr.training.plans import Plan
+from asr.training.progress import TrainingProgress
 from asr.training.step import Learner
 from asr.training.train import Trainer
 from asr.training.validate import VALIDATION_CHUNKS
@@ -70,10 +72,10 @@ from asr.training.step import Learner
 
 take_step = Learner.__call__
 
-def dying_step(self, batches, step):
+def dying_step(self, batches, step, *share):
     if step == 14:
         os.kill(os.getpid(), signal.SIGKILL)
-    return take_step(self, batches, step)
+    return take_step(self, batches, step, *share)
 
 Learner.__call__ = dying_step
 main(sys.argv[1:])
@@ -84,13 +86,15 @@ def test_twenty_steps_equal_ten_a_kill_and_ten(arguments: list[str], tmp_path: P
     arguments = [*arguments, "train.max_steps=20", "train.save_every=10"]
     straight = tmp_path / "straight"
     assert main([*arguments, f"train.output={straight}"]) == 0
-    killed = subprocess.run([sys.executable, "-c", KILLED_IN_STEP_14, *arguments, "data.num_workers=1"], timeout=300)
+    killed = subprocess.run([sys.executable, "-c", KILLED_IN_STEP_14, *arguments], timeout=300)
     assert killed.returncode == -signal.SIGKILL
     assert [path.name for path in checkpoints(tmp_path / "run")] == ["checkpoint-10.pt"]
     assert main([*arguments, "--resume"]) == 0
     first, second = (Checkpoint.load(checkpoint_path(folder, 20)) for folder in (straight, tmp_path / "run"))
     assert_equal(first.weights, second.weights)
     assert_equal(first.average, second.average)
+    for each in (first, second):
+        assert each.training.pop("minutes") > 0
     assert_equal(first.training, second.training)
 
 
@@ -146,7 +150,7 @@ def test_lost_output_leaves_a_checkpoint(
     monkeypatch.setattr(Trainer, "print", print_if_open)
     monkeypatch.setattr(TrainingProgress, "update", update)
     with suppress(SystemExit):
-        status = main([*arguments, "train.max_steps=9", "data.num_workers=1"])
+        status = main([*arguments, "train.max_steps=9"])
         assert status == {"closed terminal": 130, "full disk": 1}[cause]
     assert [path.name for path in checkpoints(tmp_path / "run")] == ["checkpoint-2.pt"]
 
@@ -156,6 +160,9 @@ def test_a_second_interruption_cannot_end_the_saving(arguments: list[str], monke
     monkeypatch.setattr(Trainer, "save", lambda self: handlers.append(signal.getsignal(signal.SIGINT)))
     assert main([*arguments, "train.max_steps=1"]) == 0
     assert handlers and signal.default_int_handler not in handlers
+
+
+EVERYTHING = ["augment.telephone_probability=0.4", "augment.noise_probability=0.5", "augment.max_response_db=4"]
 
 
 class NoHostSynchronisation(TorchDispatchMode):
@@ -169,18 +176,21 @@ class NoHostSynchronisation(TorchDispatchMode):
 def test_a_step_never_waits_for_the_device(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trainer = new_trainer([*arguments, "loss.cr_ctc_weight=0.2", "train.batches_per_step=2", "train.log_every=50"])
-    own = first_batches(trainer, 2)
-    with TrainingProgress(tmp_path, 100, 0, Console(), 50, visible=True) as progress:
+    options = ["loss.cr_ctc_weight=0.2", "train.batches_per_step=2", "augment.room_probability=0.5", *EVERYTHING]
+    trainer = new_trainer([*arguments, *options])
+    gathered = first_gathered(trainer, 2)
+    assert max(each.plan.num_rooms for each in gathered) and max(each.plan.num_lines for each in gathered)
+    monkeypatch.setattr(Plan, "seconds", 1.0)  # known on the host
+    with TrainingProgress(tmp_path, TrainConfig(log_every=50), 0, Console(), visible=True, flops=FLOPS) as progress:
         for name in ("tolist", "cpu", "numpy"):
             monkeypatch.setattr(torch.Tensor, name, None)
         with NoHostSynchronisation():
-            figures, lr = trainer.learner(own, 1)
-            progress.update(1, 0, figures, lr, 1.0)
+            figures, lr = trainer.learner([trainer.batches(each) for each in gathered], 1)
+            progress.update(1, 0, figures, lr, 1.0, 0.01)
         with pytest.raises(AssertionError, match=r"is_nonzero|_local_scalar_dense"), NoHostSynchronisation():
             assert figures.grad_norm > 0
         with pytest.raises(TypeError, match="not callable"):
-            progress.update(50, 0, figures, lr, 1.0)
+            progress.update(50, 0, figures, lr, 1.0, 0.5)
         monkeypatch.undo()
 
 
@@ -192,47 +202,125 @@ def test_step_with_nonfinite_gradient_changes_nothing(arguments: list[str], tmp_
     figures, lr = trainer.learner([batch._replace(features=batch.features + torch.nan)], 2)
     assert_equal(dict(trainer.model.state_dict()), dict(before))
     assert_equal(trainer.optimizer.state_dict()["state"], state)
-    with TrainingProgress(tmp_path / "log", 100, 0, Console(), 2, visible=True) as progress:
-        progress.update(1, 0, figures, lr, 1.0)
+    with TrainingProgress(
+        tmp_path / "log", TrainConfig(log_every=2), 0, Console(), visible=True, flops=FLOPS
+    ) as progress:
+        progress.update(1, 0, figures, lr, 1.0, 0.1)
         good, lr = trainer.learner([batch], 3)
-        progress.update(2, 0, good, lr, 1.0)
+        progress.update(2, 0, good, lr, 1.0, 0.2)
     assert curve(tmp_path / "log", "skipped_steps") == {2: 1}
     assert curve(tmp_path / "log", "total")[2] == pytest.approx(float(good.losses.total))
     assert not torch.equal(trainer.model.ctc.weight, before["ctc.weight"])
 
 
+def first_gathered(trainer: Trainer, count: int) -> list[Gathered]:
+    planned = trainer.planner.epoch(0)
+    return [trainer.batches.gather(trainer.planner.plan(0, number, planned[number])) for number in range(count)]
+
+
 def first_batches(trainer: Trainer, count: int) -> list[Batch]:
-    sampler = BatchSampler(trainer.parts, trainer.config.data, 1, Position(), count)
-    dataset = SpeechDataset(trainer.tokenizer, trainer.config.augment, trainer.num_views)
-    return list(itertools.islice(batches(sampler, dataset, 0), count))
+    return [trainer.batches(each) for each in first_gathered(trainer, count)]
 
 
-def test_unreadable_batch_gives_no_gradient(arguments: list[str]) -> None:
-    trainer = new_trainer([*arguments, "train.batches_per_step=2", "optim.lr=1e-12"])
-    (batch,) = first_batches(trainer, 1)
-    silence = SpeechDataset(trainer.tokenizer)[BatchPlan([], 0, False, 1000)]
-    alone, together = (trainer.learner(own, 1)[0] for own in ([batch], [batch, silence]))
-    assert together.grad_norm.item() == pytest.approx(alone.grad_norm.item(), rel=1e-5)
-    assert together.losses.total.item() == pytest.approx(alone.losses.total.item(), rel=1e-5), "a sum over the batches"
+def test_losses_of_a_step_are_means_over_the_tokens_of_its_batches(arguments: list[str]) -> None:
+    trainer = new_trainer([*arguments, "optim.lr=1e-12", "chunk.full_probability=1", "model.dropout=0"])
+    first, second = first_batches(trainer, 2)
+    alone = [trainer.learner([batch], 1)[0].losses.total.item() for batch in (first, second)]
+    together = trainer.learner([first, second], 1)[0].losses.total.item()
+    weights = [int(batch.num_tokens) for batch in (first, second)]
+    assert together == pytest.approx((alone[0] * weights[0] + alone[1] * weights[1]) / sum(weights), rel=1e-4)
 
 
-def test_training_ends_if_over_a_twentieth_is_unreadable(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    trainer = new_trainer([*arguments, "loss.cr_ctc_weight=0.2"])  # two views
-    refusals = tuple(Refusal(str(i), "unreadable", "") for i in range(11))
-    batch = Batch(*(torch.zeros(2 * 209) for _ in range(6)), 1.0, 0, refusals)  # 11 of 220
-    worse = batch._replace(num_frames=torch.zeros(2 * 208), unreadable=(*refusals, refusals[0]))
-    monkeypatch.setattr("asr.training.train.batches", lambda *_: [batch, worse])
-    steps: list[int] = []
-    stats = StepStats(Losses(*torch.zeros(5)), torch.zeros(()))
-    trainer.learner = lambda _, step: steps.append(step) or (stats, 0.0)  # type: ignore[assignment, func-returns-value]
-    trainer.learner.precision = "fp32"
-    with pytest.raises(ValueError, match="23 of 440 utterances"):
-        trainer.run()
-    assert steps == [1]
+def test_an_error_while_gathering_reaches_the_user(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is raised in a thread."""
+    gather, steps = Batches.gather, []
+
+    def gather_two(self: Batches, plan: Plan) -> Gathered:
+        steps.append(plan)
+        if len(steps) == 3:
+            raise ValueError("the samples are gone")
+        return gather(self, plan)
+
+    monkeypatch.setattr(Batches, "gather", gather_two)
+    assert main([*arguments, "train.max_steps=9"]) == 1
+    assert "the samples are gone" in capsys.readouterr().err and len(steps) == 3
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The learning rate of each step, by a clock on which a step takes a second and a validation an hour."""
+    now, rates, step = [0.0], [], Learner.__call__
+
+    def timed_step(*arguments: Any) -> tuple[object, float]:
+        now[0] += 1.0
+        stats, lr = step(*arguments)
+        rates.append(lr)
+        return stats, lr
+
+    def validate(*_: object) -> dict[str, WordErrors]:
+        now[0] += 3600.0
+        return {name: WordErrors(num_words=1) for name, _ in VALIDATION_CHUNKS}
+
+    monkeypatch.setattr("asr.training.train.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr("asr.training.train.validate", validate)
+    monkeypatch.setattr(Learner, "__call__", timed_step)
+    return rates
+
+
+FLOPS = Flops(per_s=2e9, peak=1e12)
+
+MINUTES = [
+    "train.minutes=0.1",
+    "optim.schedule=linear",
+    "optim.warmup_steps=0",
+    "optim.lr=1",
+    "train.max_steps=1",
+]
+
+
+def test_minutes_end_training_and_lower_the_rate(arguments: list[str], tmp_path: Path, clock: list[float]) -> None:
+    """Those of validation do not count."""
+    assert main([*arguments, *MINUTES, "train.valid_every=2"]) == 0
+    assert clock == pytest.approx([1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6], abs=1e-3)
+    saved = Checkpoint.load(checkpoint_path(tmp_path / "run", 6)).training
+    assert saved["minutes"] == pytest.approx(0.1) and len(saved["history"]) == 3
+
+
+def test_a_resumed_run_has_the_rest_of_its_minutes(arguments: list[str], tmp_path: Path, clock: list[float]) -> None:
+    assert main([*arguments, *MINUTES, "train.minutes=0.0666"]) == 0
+    assert main([*arguments, *MINUTES, "--resume"]) == 0
+    assert clock[4:] == pytest.approx([2 / 6, 1 / 6], abs=1e-3)
+    assert Checkpoint.load(checkpoint_path(tmp_path / "run", 6)).training["minutes"] == pytest.approx(0.1)
+
+
+def test_what_training_leaves_out_is_named(
+    arguments: list[str], tones: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rows of a table that somebody has edited."""
+    shutil.copytree(tones[0], tmp_path / "edited")
+    table = tmp_path / "edited" / "utterances.tsv"
+    head, columns, first, second, *rows = table.read_text().splitlines(keepends=True)
+    fields = [first.rstrip("\n").split("\t"), second.rstrip("\n").split("\t")]
+    fields[0][0], fields[0][-1] = "no-words", " "
+    fields[1][0], fields[1][1:3] = "too-long", ["0", str(9 * 16000)]
+    table.write_text("".join((head, columns, *("\t".join(row) + "\n" for row in fields), *rows)))
+    data = [f"data.train={table}", f"data.valid={table}", "data.valid_utterances=1000"]
+    assert main([*arguments, *data, "train.max_steps=1", "train.valid_every=1"]) == 0
+    output = capsys.readouterr().out
+    assert f"{len(rows)} training utterances, " in output and "; 2 left out" in output
+    for line in (
+        "left out, empty text: no-words",
+        "left out, too long: too-long (9.00 s, expected 0.1 to 8 s)",
+        "left out of validation, empty text: no-words",
+    ):
+        assert line in output
+    assert "left out of validation, too long" not in output, "it fits in a batch"
 
 
 def test_interruption_saves_and_prints_how_to_go_on(arguments: list[str], tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "asr.cli", *arguments, "train.max_steps=100000", "data.num_workers=1"]
+    command = [sys.executable, "-m", "asr.cli", *arguments, "train.max_steps=100000"]
     command += ["train.log_every=1"]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
@@ -315,8 +403,8 @@ def test_a_second_run_does_not_overwrite_the_first(arguments: list[str], capsys:
     [
         ("data.max_utterance_s=0.15", "no training data"),
         ("optim.learning_rate=1", "did you mean"),
-        ("data.train=nowhere.jsonl.gz", "nowhere.jsonl.gz"),
-        ("train.batches_per_step=1000", "an epoch has fewer batches than one step takes"),
+        ("data.train=nowhere", "nowhere is not a data set"),
+        ("train.batches_per_step=1000", "batches, fewer than one step takes, 1000"),
     ],
 )
 def test_what_cannot_work_is_one_clear_line(
@@ -377,7 +465,7 @@ def test_a_seed_changes_weights_and_batches(
 ) -> None:
     started: list[tuple[torch.Tensor, torch.Tensor]] = []
 
-    def first_step(learner: Learner, batches: list[Batch], step: int) -> None:
+    def first_step(learner: Learner, batches: list[Batch], *_: object) -> None:
         started.append((learner.model.ctc.weight.detach().clone(), batches[0].features))
         raise KeyboardInterrupt
 
@@ -407,3 +495,25 @@ def test_patience_without_validation_is_told(arguments: list[str], capsys: pytes
     out = " ".join(capsys.readouterr().out.split())
     assert "data.valid is empty, so train.patience has no effect" in out
     assert "hours of speech cannot make a model" in out
+
+
+def test_the_end_of_a_training_is_validated_and_kept(arguments: list[str], tmp_path: Path) -> None:
+    assert main([*arguments, "train.max_steps=5", "train.valid_every=3"]) == 0
+    history = Checkpoint.load(checkpoint_path(tmp_path / "run", 5)).training["history"]
+    assert [entry["step"] for entry in history] == [3, 5]
+
+
+def test_gradients_that_stay_infinite_end_training(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = Batches.__call__
+
+    def damaged(self: Batches, gathered: Gathered) -> Batch:
+        batch = made(self, gathered)
+        return batch._replace(features=batch.features + torch.nan)
+
+    monkeypatch.setattr(Batches, "__call__", damaged)
+    assert main([*arguments, "train.max_steps=100", "train.log_every=10", "train.save_every=1000"]) == 1
+    error = capsys.readouterr().err
+    assert "the gradients of the last 20 steps, up to step 20, are not finite: lower optim.lr = 0.003" in error
+    assert not list((tmp_path / "run").glob("*.pt"))

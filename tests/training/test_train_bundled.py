@@ -22,8 +22,7 @@ settings = dict(word.split("=", 1) for word in words if "=" in word)
 if "train.output" in settings:
     made = [settings["train.output"] + "/checkpoint-9.pt"]
 elif words[0] == "prepare":
-    made = [words[words.index("--out") + 1] + "/" + name + ".jsonl.gz"
-            for name in [words[words.index("--name") + 1] if "--name" in words else pathlib.Path(words[2]).stem]]
+    made = [words[words.index("--out") + 1] + "/" + words[words.index("--name") + 1] + "/utterances.tsv"]
 elif words[0] == "transcribe":
     made = ["texts/manifest.jsonl"]
 else:
@@ -41,40 +40,48 @@ def folder(tmp_path: Path) -> Path:
     stand_in = tmp_path / "bin" / "asr"
     stand_in.write_text(STAND_IN.format(python=sys.executable))
     stand_in.chmod(0o755)
+    (tmp_path / "bin" / "nvidia-smi").write_text("#!/bin/sh\nexit ${NO_GPU:-0}\n")
+    (tmp_path / "bin" / "nvidia-smi").chmod(0o755)
     (tmp_path / "data" / "unlabeled").mkdir(parents=True)
     return tmp_path
 
 
-def calls(folder: Path, fails: str = "") -> tuple[int, list[list[str]]]:
+def calls(folder: Path, fails: str = "", no_gpu: bool = False) -> tuple[int, list[list[str]]]:
     """The exit status of a run of the script, and the commands of `asr` that it called."""
     log = folder / "calls"
     log.unlink(missing_ok=True)
     environment = os.environ | {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "CALLS": str(log), "FAILS": fails}
+    environment["NO_GPU"] = str(int(no_gpu))
     command = [str(SCRIPT), str(folder / "data"), str(folder / "out"), "train.log_every=7"]
     status = subprocess.run(command, env=environment, timeout=120).returncode
     return status, [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
 
-def test_the_steps_follow_each_other(folder: Path) -> None:
-    status, found = calls(folder)
+@pytest.mark.parametrize("no_gpu", [True, False])
+def test_the_steps_follow_each_other(folder: Path, no_gpu: bool) -> None:
+    status, found = calls(folder, no_gpu=no_gpu)
     assert status == 0
-    names = ["prepare"] * 4 + ["train"] * 2 + ["average", "export", "transcribe", "prepare", "train", "average"]
-    assert [words[0] for words in found] == [*names, "export", "export", "evaluate"]
-    ctc, discriminative, last = (
+    names = ["prepare"] * 3 + ["train"] * 2 + ["average", "export", "transcribe", "prepare", "train", "average"]
+    assert [words[0] for words in found] == [*names, *["train"] * (not no_gpu), "export", "export", "evaluate"]
+    ctc, discriminative, last, *gpu = (
         load_config(words[1], [word for word in words[2:] if "=" in word]) for words in found if words[0] == "train"
     )
     assert (ctc.train.init, discriminative.train.init, last.train.init) == ("", "runs/ctc", "first.safetensors")
     assert (
         ctc.loss.denominator_weight == 0 and last.loss.denominator_weight == discriminative.loss.denominator_weight > 0
     )
-    assert any("unlabeled" in name for name in last.data.train) and ctc.train.log_every == 7
+    assert last.data.train == ("data/train", "data/unlabeled") and ctc.train.log_every == 7
     assert (folder / "out" / "sure.jsonl").read_text().count("\n") == 1  # of two, one is sure
+    for each in gpu:
+        assert each.train.minutes == 10 and each.data.valid and each.data.train == last.data.train
+    assert found[-2][1] == ("tiny.safetensors" if no_gpu else "runs/gpu")
 
 
 def test_an_interrupted_run_is_resumed(folder: Path) -> None:
     status, found = calls(folder, fails="runs/discriminative")
     assert status != 0 and found[-1][0] == "train"
     status, found = calls(folder)
-    assert status == 0 and "--resume" in found[0] and "train.output=runs/discriminative" in found[0]
-    status, again = calls(folder)  # finished runs are not trained again
-    assert status == 0 and [words[0] for words in again] == ["average", "average", "export", "export", "evaluate"]
+    assert status == 0 and not any(words[0] == "prepare" and "unlabeled" not in words for words in found)
+    status, again = calls(folder)
+    assert status == 0 and {words[0] for words in again} == {"train", "average", "export", "evaluate"}
+    assert all("--resume" in words for words in again if words[0] == "train")  # ends at once for a finished run

@@ -10,7 +10,7 @@ import torch
 from conftest import TOKENS
 
 from asr.evaluation.wer import WordErrors, count_errors
-from asr.features import FRAME_SHIFT_S, fbank
+from asr.features import FRAME_SHIFT, FRAME_SHIFT_S, fbank
 from asr.model.model import AsrModel
 from asr.tokenizer import BLANK_ID, Tokenizer
 from asr.training.validate import VALIDATION_CHUNKS, validate
@@ -19,11 +19,10 @@ from asr.training.validate import VALIDATION_CHUNKS, validate
 def test_errors_are_of_each_best_path_alone(tiny_model: AsrModel, conversation: np.ndarray) -> None:
     tokenizer = Tokenizer("char", TOKENS)
     expected = {name: WordErrors() for name, _ in VALIDATION_CHUNKS}
-    cuts = []
+    clips = []
     num_repeats = num_blanks = num_words = 0
     for features in fbank(conversation).split([171, 333, 2, 400, 90, 264, 113]):
         num_frames = len(features)
-        cut = SimpleNamespace(num_frames=num_frames, duration=FRAME_SHIFT_S * num_frames, load_features=features.numpy)
         texts = []
         for _, chunk_size in VALIDATION_CHUNKS:
             with torch.no_grad():
@@ -33,10 +32,11 @@ def test_errors_are_of_each_best_path_alone(tiny_model: AsrModel, conversation: 
             texts.append(tokenizer.decode(token for token in best if token != BLANK_ID))
             num_repeats, num_blanks = num_repeats + len(path) - len(best), num_blanks + best.count(BLANK_ID)
             num_words += len(texts[-1].split())
-        cut.supervisions = [SimpleNamespace(text=texts[0])]  # so that only the chunks cause errors
+        size = {"samples": range(FRAME_SHIFT * num_frames), "seconds": FRAME_SHIFT_S * num_frames}
+        # Only the chunks cause errors.
+        clips.append(SimpleNamespace(features=features.clone, text=texts[0], **size))
         for (name, _), text in zip(VALIDATION_CHUNKS, texts, strict=True):
             expected[name] += count_errors([texts[0]], [text])
-        cuts.append(cut)
     assert min(num_repeats, num_blanks, num_words) > 10
     assert 0.0 == expected["full"].rate < expected["640ms"].rate < 1.0
-    assert validate(tiny_model, tokenizer, cuts, 10.0, torch.device("cpu")) == expected
+    assert validate(tiny_model, tokenizer, clips, 10.0, torch.device("cpu")) == expected

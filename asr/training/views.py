@@ -1,9 +1,12 @@
-"""Features of a batch of waveforms, and their augmentation, on the device.
+"""Features of a batch of waveforms as in `asr.features.fbank`, and their augmentation, on the device.
 
-The same as `asr.features.fbank` and `asr.data.augment`, for all rows at once.
+Voices are warped frequencies (vocal tract length perturbation, Jaitly and Hinton 2013), microphones random frequency
+responses; the masks are those of SpecAugment (Park et al. 2019).
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import torch
@@ -11,7 +14,6 @@ from torch import Tensor
 from torchaudio.compliance import kaldi
 
 from asr.config import AugmentConfig
-from asr.data.spectral import NEPERS_PER_DB, warp_frequencies
 from asr.features import (
     FRAME_LENGTH,
     FRAME_SHIFT,
@@ -23,11 +25,13 @@ from asr.features import (
     SAMPLE_RATE,
 )
 
+NEPERS_PER_DB = math.log(10) / 10  # for a power spectrum
 MICROPHONE_SHARE = 0.6
 """Share of rows with the frequency response of a random microphone."""
 _FFT = 512
 _EDGE = (FRAME_LENGTH - FRAME_SHIFT) // 2  # samples of the window before the first one of the waveform
 _NUM_WARPS = 41
+_WARP_BOUNDARY_HZ = 4800.0  # formants are below it
 
 
 class BatchFbank:
@@ -53,18 +57,16 @@ class BatchFbank:
 
 
 class Views:
-    """Augments features as `asr.data.augment.Augmenter.view` does, every row differently; keeps their shape.
+    """Augments features, every row differently; keeps their shape.
 
     Random numbers are those of the device's global generator.
     """
 
     def __init__(self, config: AugmentConfig, device: torch.device) -> None:
         self.config = config
-        # Warps the bin indexes themselves, which gives the source position of each bin.
         most = config.max_frequency_warp
-        bins = torch.arange(float(NUM_MEL_BINS))[None]
-        sources = [warp_frequencies(bins, float(f))[0] for f in np.linspace(1 - most, 1 + most, _NUM_WARPS)]
-        self._sources = torch.stack(sources).to(device)  # (_NUM_WARPS, 80)
+        sources = [warped_bins(factor) for factor in np.linspace(1 - most, 1 + most, _NUM_WARPS)]
+        self._sources = torch.from_numpy(np.stack(sources)).to(device)  # (_NUM_WARPS, 80)
 
     def __call__(self, features: Tensor, num_frames: Tensor) -> Tensor:
         """(N, T, 80), (N,) -> (N, T, 80) with another voice, microphone, gain, and masks."""
@@ -112,8 +114,26 @@ class Views:
         widths = _integers(widest[:, None].expand(count, config.num_time_masks))
         widths = widths * (torch.arange(config.num_time_masks, device=device) < number[:, None])
         spans = _stripes(widths, num_frames, length)
-        masked = torch.rand(count, device=device) < config.probability
+        masked = torch.rand(count, device=device) < config.mask_probability
         return (bands[:, None] | spans[:, :, None]) & masked[:, None, None]
+
+
+def warped_bins(factor: float) -> np.ndarray:
+    """The bin that each bin of a longer (factor above 1) or shorter vocal tract is read from, (80,) float32.
+
+    Energy at the frequency f * factor moves to f, below 4.8 kHz; above it the scale returns to the identity at the
+    highest frequency.
+    """
+
+    def mel(hertz: np.ndarray | float) -> np.ndarray:
+        return 1127.0 * np.log1p(np.asarray(hertz) / 700.0)
+
+    low, high = mel(LOW_FREQ_HZ), mel(HIGH_FREQ_HZ)
+    centers = 700.0 * np.expm1(np.linspace(low, high, NUM_MEL_BINS + 2)[1:-1] / 1127.0)
+    boundary = _WARP_BOUNDARY_HZ * min(factor, 1.0)
+    source = np.interp(centers, [0.0, boundary / factor, HIGH_FREQ_HZ], [0.0, boundary, HIGH_FREQ_HZ])
+    bins = (mel(source) - low) * (NUM_MEL_BINS + 1) / (high - low) - 1.0
+    return bins.clip(0, NUM_MEL_BINS - 1).astype(np.float32)
 
 
 def _between(low: float, high: float, *shape: int, device: torch.device) -> Tensor:

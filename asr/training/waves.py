@@ -1,69 +1,57 @@
-"""The waveforms of a batch, computed on the device from the recordings there: speed, rooms, noise, telephone lines.
-
-The same as `asr.data.transforms`, for all rows at once, and drawn anew in every epoch.
-"""
+"""The waveforms of a batch, computed on the device: speed, rooms, noise, telephone lines. Drawn anew in every epoch."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 import torchaudio
 from torch import Tensor
 
-from asr.data.transforms import BAND_EDGES_HZ, LINE_RATE
 from asr.features import FRAME_SHIFT, SAMPLE_RATE
-from asr.training.gpu.plans import ALONE, SPEEDS, WITH_SPEECH, Plan
-from asr.training.gpu.recordings import ROOM_TAPS, Noise, Speech
+from asr.training.plans import ALONE, WITH_SPEECH, Plan
+from asr.training.sounds import ROOM_TAPS
 
+LINE_RATE = 8000
+BAND_EDGES_HZ = (200.0, 300.0, 3400.0, 3700.0)
+"""Stop bands are below the first and above the last frequency, the pass band is between the inner two."""
 _PEAK = 0.99
 _MU, _A = 255.0, 87.6  # of G.711
 _QUIET = 0.01  # parts of a recording more than 20 dB below the whole are not raised to the wanted ratio
 
 
 class Waves:
-    """The recordings on a device. rooms: (num_rooms, ROOM_TAPS) impulse responses."""
+    """Computes the sound of plans. rooms: (num_rooms, ROOM_TAPS) impulse responses."""
 
-    def __init__(self, speech: Speech, noise: Noise, rooms: np.ndarray, device: torch.device) -> None:
-        self._speech = torch.from_numpy(speech.samples).to(device)
-        self._noise = torch.from_numpy(noise.samples).to(device)
+    def __init__(self, rooms: np.ndarray, speeds: Sequence[float], device: torch.device) -> None:
         self._rooms = torch.from_numpy(rooms).to(device)
         # Faster playback corresponds to a lower sampling rate.
         self._resamplers = {
             speed: torchaudio.transforms.Resample(round(SAMPLE_RATE * speed), SAMPLE_RATE).to(device)
-            for speed in SPEEDS
+            for speed in speeds
             if speed != 1.0
         }
 
-    def __call__(self, plan: Plan) -> Tensor:
-        """(N, 160 * frames) float32 in ±1. plan: on the device."""
-        samples = self._spoken(plan)
+    def __call__(self, plan: Plan, spoken: Tensor, noise: Tensor, noise_power: Tensor) -> Tensor:
+        """(N, 160 * frames) float32 in ±1. The plan, and its samples as in `Gathered`, are on the device."""
+        samples = self._at_speed(spoken.float() / 32768, plan.speed, plan.frames * FRAME_SHIFT)
         power = samples.square().sum(1) / plan.num_spoken.clamp(min=1)  # without pauses and margins
         if plan.num_rooms:
             dry = slice(plan.num_rooms)
             samples[dry] = self._reverberant(samples[dry], power[dry], plan.num_spoken[dry], plan.rooms[dry])
-        samples += self._scaled_noise(plan, power, samples.shape[1])
+        samples += _scaled_noise(plan, power, noise.float() / 32768, noise_power)
         if plan.num_lines:
             lines = slice(-plan.num_lines, None)
             samples[lines] = telephone(samples[lines], power[lines], plan.line_db[lines], plan.line_law[lines])
         peak = samples.abs().amax(1, keepdim=True)
         return samples * (_PEAK / peak.clamp(min=_PEAK))
 
-    def _spoken(self, plan: Plan) -> Tensor:
-        """The utterances at their positions and at the plan's speed."""
-        size = plan.frames * FRAME_SHIFT
-        time = torch.arange(math.ceil(size * plan.speed) + 64, device=self._speech.device)
-        samples = torch.zeros(len(plan.num_frames), len(time), device=time.device)
-        for start, length, place in plan.segments.permute(2, 1, 0).unsqueeze(-1):  # (N, 1) each
-            position = time - place
-            inside = (position >= 0) & (position < length)
-            heard = self._speech[(start + position).clamp(0, len(self._speech) - 1)]
-            samples += torch.where(inside, heard.float(), 0.0)
-        samples /= 32768
-        if plan.speed != 1.0:
+    def _at_speed(self, samples: Tensor, speed: float, size: int) -> Tensor:
+        if speed != 1.0:
             with torch.backends.cudnn.flags(allow_tf32=False):  # a convolution in full precision
-                samples = self._resamplers[plan.speed](samples)
+                samples = self._resamplers[speed](samples)
         return torch.nn.functional.pad(samples, (0, max(0, size - samples.shape[1])))[:, :size].contiguous()
 
     def _reverberant(self, samples: Tensor, power: Tensor, num_spoken: Tensor, rooms: Tensor) -> Tensor:
@@ -75,17 +63,15 @@ class Waves:
         wet_power = wet.square().sum(1) / num_spoken.clamp(min=1)
         return wet * (power / wet_power.clamp(min=1e-20)).sqrt()[:, None]
 
-    def _scaled_noise(self, plan: Plan, power: Tensor, size: int) -> Tensor:
-        """(N, size): the noise of each row, for speech with the power (N,)."""
-        start, length, offset = plan.noise.unbind(1)
-        time = torch.arange(size, device=power.device)
-        noise = self._noise[start[:, None] + (offset[:, None] + time) % length[:, None]]
-        whole = plan.noise_power.clamp(min=1e-12)
-        reference = torch.maximum(noise.square().mean(1), _QUIET * whole)
-        with_speech = power / reference * 10 ** (-plan.noise_db / 10)
-        alone = 10 ** (plan.noise_db / 10) / whole
-        gain = torch.where(plan.kind == WITH_SPEECH, with_speech, torch.where(plan.kind == ALONE, alone, 0.0)).sqrt()
-        return gain[:, None] * noise
+
+def _scaled_noise(plan: Plan, power: Tensor, noise: Tensor, whole: Tensor) -> Tensor:
+    """(N, num_samples): the noise of each row, for speech with the power (N,). whole: power of the whole noise."""
+    whole = whole.clamp(min=1e-12)
+    reference = torch.maximum(noise.square().mean(1), _QUIET * whole)
+    with_speech = power / reference * 10 ** (-plan.noise_db / 10)
+    alone = 10 ** (plan.noise_db / 10) / whole
+    gain = torch.where(plan.kind == WITH_SPEECH, with_speech, torch.where(plan.kind == ALONE, alone, 0.0)).sqrt()
+    return gain[:, None] * noise
 
 
 def telephone(samples: Tensor, power: Tensor, level_db: Tensor, law: Tensor) -> Tensor:
@@ -118,7 +104,7 @@ def _a_law(size: Tensor) -> Tensor:
     """Absolute values in [0, 1] after coding with 7-bit A-law."""
     full = 1 + math.log(_A)
     code = torch.where(size < 1 / _A, _A * size, 1 + (_A * size.clamp(min=1e-9)).log()) / full
-    code = (torch.floor(code * 127) + 0.5) / 127.5 * full
+    code = (torch.floor(code * 128).clamp(max=127) + 0.5) / 128 * full
     return torch.where(code < 1, code, (code - 1).exp()) / _A
 
 
