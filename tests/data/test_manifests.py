@@ -279,6 +279,7 @@ def test_cuts_of_lhotse(tmp_path, suffix):
         gzip.compress(json.dumps({"id": "a", "type": "MixedCut", "tracks": []}).encode()),
         gzip.compress(b"\xff"),
     ],
+    ids=("cut off", "no gzip", "no JSON", "a list", "tracks", "no UTF-8"),
 )
 def test_files_that_are_no_cuts_of_lhotse(tmp_path, content):
     path = tmp_path / "cuts.jsonl.gz"
