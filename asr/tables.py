@@ -99,7 +99,7 @@ def _recording(row: dict[str, object], root: Path) -> tuple[Recording, dict[str,
         if seconds is not None and not 0 <= seconds < math.inf:
             return Refusal(id, str(path), "malformed row", f"{name} is {value!r}, expected seconds")
     if start_s:
-        id += f"@{round(start_s, 3)}"
+        id += f"@{round(start_s, 3):.12g}"
     speaker = None if speaker is None else str(speaker).strip() or None
     return Recording(id, path, speaker, duration_s, start_s), row
 

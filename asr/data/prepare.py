@@ -101,7 +101,7 @@ def _finish(work: _Work, items: Sequence[Item], result: PrepareResult, options: 
             continue
         assert isinstance(item, Utterance)
         fields = (item.id, str(first), str(done), item.speaker or "", os.path.abspath(item.audio))
-        rows.append((*fields, str(round(item.start_s, 3)), item.text))
+        rows.append((*fields, f"{round(item.start_s, 3):.12g}", item.text))
         result.summary.add(done / SAMPLE_RATE, item.text, item.speaker)
         first += done
     columns = ("id", "audio", "reason", "detail")

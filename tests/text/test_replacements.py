@@ -90,7 +90,8 @@ def test_replaces_in_every_language_and_in_plain_text() -> None:
         (["a b c d e f g h i j k l m n o p q -> r"], "has 17 words before the arrow; it must have 1 to 16"),
         (["a -> " + "b" * 10001], "has 10001 bytes after the arrow; it may have 10000"),
         (["a -> b", "A -> c"], "replacement line 'A -> c' gives 'a' a second text"),
-        (["a -> b\x07"], "has a control character; write a line break as"),
+        (["a -> b\x07"], "replacement line 'a -> b?' has a control character; remove it"),
+        (["a -> b\x0bc"], "has a control character; write a line break as"),
     ],
 )
 def test_invalid_line_is_skipped_and_named(lines: list[str], message: str) -> None:
