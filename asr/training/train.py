@@ -436,15 +436,29 @@ def trial(config: Config, num_steps: int, console: Console) -> int:
     """Entry of `asr train --trial`."""
     with tempfile.TemporaryDirectory(prefix="asr-train-") as folder:
         train = dataclasses.replace(config.train, output=folder)
-        Trainer(dataclasses.replace(config, train=train), False, console).trial(num_steps)
+        with _memory_named(config):
+            Trainer(dataclasses.replace(config, train=train), False, console).trial(num_steps)
     return 0
+
+
+@contextlib.contextmanager
+def _memory_named(config: Config) -> Iterator[None]:
+    """Raises ValueError with a remedy where a batch does not fit into the memory of a GPU."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise ValueError(
+            f"a batch does not fit into the memory: lower data.max_batch_s = {config.data.max_batch_s:g} "
+            "with a larger train.batches_per_step, and continue with --resume"
+        ) from error
 
 
 def train(config: Config, resume: bool, console: Console) -> int:
     """Trains, and prints what to do next. Returns the exit status of `asr train`."""
     try:
-        trainer = Trainer(config, resume, console)
-        is_complete = trainer.run()
+        with _memory_named(config):
+            trainer = Trainer(config, resume, console)
+            is_complete = trainer.run()
         if is_complete:
             folder = config.train.output
             trainer.print(
@@ -454,11 +468,6 @@ def train(config: Config, resume: bool, console: Console) -> int:
             trainer.print(f"interrupted at step {trainer.step}, saved; continue with the same command and --resume")
         # For scripts that continue only after success. torchrun would restart the processes after another status.
         return 0 if is_complete or dist.is_initialized() else 130
-    except torch.OutOfMemoryError as error:
-        raise ValueError(
-            f"a batch does not fit into the memory: lower data.max_batch_s = {config.data.max_batch_s:g} "
-            "with a larger train.batches_per_step, and continue with --resume"
-        ) from error
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()

@@ -422,8 +422,9 @@ def test_oversized_batch_is_refused_with_advice(
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(Learner, "__call__", exhausted)
-    assert main([*arguments, "data.max_batch_s=12"]) == 1
-    assert "a batch does not fit into the memory: lower data.max_batch_s = 12 " in capsys.readouterr().err
+    for options in ([], ["--trial", "10"]):
+        assert main([*arguments, "data.max_batch_s=12", *options]) == 1
+        assert "a batch does not fit into the memory: lower data.max_batch_s = 12 " in capsys.readouterr().err
 
 
 def test_refused_configuration_ends_the_process_group(monkeypatch: pytest.MonkeyPatch) -> None:
