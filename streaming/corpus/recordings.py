@@ -96,7 +96,11 @@ def _of_table(table: Path, audio_root: str | None) -> Iterator[Recording | Refus
     for row in read_recordings(table, audio_root):
         if isinstance(row, Refusal):
             yield row
-        elif (each := row[0]).start_s:
+            continue
+        each, fields = row
+        if {"id", "first", "samples"} <= fields.keys():  # of a data set
+            each = replace(each, id=str(fields["id"]))
+        if each.start_s:
             yield Refusal(each.id, str(each.audio), "segment of a longer recording", "transcribe the recording itself")
         else:
             yield each

@@ -77,8 +77,8 @@ def test_recordings_of_a_data_set_without_its_segments(tmp_path: Path) -> None:
     data_set = write_data_set(tmp_path / "dev", "ann /audio/a.opus 0", "- /audio/b.flac 0", "bob /audio/b.flac 12.5")
     for path, name in ((data_set, "dev"), (data_set / "utterances.tsv", "utterances")):
         a, b, part = find_recordings([str(path)])
-        assert a == Recording(f"{name}/audio/a", Path("/audio/a.opus"), "ann")
-        assert b == Recording(f"{name}/audio/b", Path("/audio/b.flac"))
+        assert a == Recording(f"{name}/u0", Path("/audio/a.opus"), "ann")
+        assert b == Recording(f"{name}/u1", Path("/audio/b.flac"))
         assert isinstance(part, Refusal) and (part.audio, part.reason, part.detail) == (
             "/audio/b.flac",
             "segment of a longer recording",
@@ -89,7 +89,7 @@ def test_recordings_of_a_data_set_without_its_segments(tmp_path: Path) -> None:
 def test_names_of_data_sets_may_have_dots(tmp_path: Path) -> None:
     folders = [write_data_set(tmp_path / name, f"ann /{name}.wav 0") for name in ("dev.clean", "dev.other")]
     found = find_recordings([str(folder) for folder in folders])
-    assert [each.id for each in found] == ["dev.clean/dev.clean", "dev.other/dev.other"]
+    assert [each.id for each in found] == ["dev.clean/u0", "dev.other/u0"]
 
 
 def test_what_is_no_input(tmp_path: Path) -> None:
