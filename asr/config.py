@@ -253,6 +253,11 @@ class LossConfig:
     cr_ctc_weight: float = 0.0
     """Weight of the consistency between two augmented views (CR-CTC, Yao et al. 2024); 0: one view."""
 
+    @property
+    def num_views(self) -> int:
+        """Number of augmented views of each utterance in a batch."""
+        return 2 if self.cr_ctc_weight > 0 else 1
+
     def __post_init__(self) -> None:
         for name in (each.name for each in dataclasses.fields(self) if each.name != "cr_ctc_weight"):
             _require(0 <= getattr(self, name) <= 1, f"loss.{name}", getattr(self, name), "in [0, 1]")

@@ -26,6 +26,8 @@ DURATION_COLUMNS = ("duration", "duration_s")
 OFFSET_COLUMNS = ("offset", "start")
 RECORDED = "manifest.tsv"
 """The table in a folder of `asr record`."""
+UTTERANCES = "utterances.tsv"
+"""The table in a data set of `asr prepare`."""
 AUDIO_SUFFIXES = frozenset(".wav .flac .ogg .oga .opus .mp3 .aif .aiff .aifc .au .caf .w64 .rf64 .sph".split())
 """Suffixes of the formats of libsndfile that folders of recordings may contain."""
 TABLE_SUFFIXES = {".tsv": "tsv", ".csv": "csv", ".jsonl": "jsonl", ".json": "jsonl", ".ndjson": "jsonl"}

@@ -16,10 +16,11 @@ from pathlib import Path
 from rich.console import Console
 
 from asr._core import NgramLm
-from asr.data.speech import TABLE, Clip, Speech, evenly_spread, write_subset
+from asr.data.speech import Clip, Speech, evenly_spread, write_subset
 from asr.evaluation.wer import WordErrors
 from asr.export.adapt import SHARE, learn, mixture, phone_errors, split, word_errors
 from asr.lm.packed import load_lm
+from asr.tables import UTTERANCES
 from asr.training.checkpoint import load_pretrained
 from asr.training.pretrained import Pretrained
 
@@ -78,7 +79,7 @@ def main() -> None:
                 folder = Path(name)
                 files = [path / f"{folder.name}-{part}.tsv" for part in ("own", "stopping")]
                 for file, numbers in zip(files, (own, stopping), strict=True):
-                    write_subset(path / TABLE, [mine[number] for number in numbers], file)
+                    write_subset(path / UTTERANCES, [mine[number] for number in numbers], file)
                 row = [tuple(errors(start, clips, folder, lm) for clips in measured)]
                 learn(args.init, *files, folder / "run", Console(quiet=True), args.overrides)
                 for file in files:

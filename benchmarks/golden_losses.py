@@ -22,7 +22,7 @@ from asr.features import FRAME_SHIFT_S, NUM_MEL_BINS
 from asr.model.denominator import Denominator
 from asr.model.model import AsrModel, with_vocab
 from asr.recipe import RECIPES, load_config
-from asr.training.batches import Batch, num_views
+from asr.training.batches import Batch
 from asr.training.cost import NUM_LETTERS, tokens_per_s
 from asr.training.step import Learner
 
@@ -54,17 +54,17 @@ def learner(config: Config, device: torch.device) -> Learner:
     return Learner(network.to(device), config, denominator and denominator.to(device), device, world_size=1)
 
 
-def batch_of(config: Config) -> Batch:
+def batch_of(config: Config, device: torch.device) -> Batch:
     """Noise with transcripts of two alternating units."""
-    count = NUM_ROWS * num_views(config)
+    count = NUM_ROWS * config.loss.num_views
     num_frames = round(ROW_S / FRAME_SHIFT_S)
     num_tokens = round(ROW_S * tokens_per_s(config))
     num_phones = round(ROW_S * PHONES_PER_S) if config.data.lexicon else 0
     tokens, phones = (torch.arange(n).repeat(count, 1) % 2 + 3 for n in (num_tokens, num_phones))
-    lengths = (torch.full((count,), n) for n in (num_frames, num_tokens, num_phones))
-    num_frames_of, num_tokens_of, num_phones_of = lengths
+    frames_of, tokens_of, phones_of = (torch.full((count,), n) for n in (num_frames, num_tokens, num_phones))
     features = torch.randn(count, num_frames, NUM_MEL_BINS)
-    return Batch(features, num_frames_of, tokens, num_tokens_of, phones, num_phones_of, NUM_ROWS * ROW_S, 1)
+    tensors = (features, frames_of, tokens, tokens_of, phones, phones_of)
+    return Batch(*(tensor.to(device) for tensor in tensors), seconds=NUM_ROWS * ROW_S, seed=1)  # type: ignore[misc]
 
 
 def losses(recipe: str, precision: str, device: str) -> list[float]:
@@ -75,7 +75,7 @@ def losses(recipe: str, precision: str, device: str) -> list[float]:
     found = []
     for step in range(1, STEPS + 1):
         torch.manual_seed(step)
-        stats, _ = learns([batch_of(config)], step)
+        stats, _ = learns([batch_of(config, torch.device(device))], step)
         found.append(float(stats.losses.total))
     return found
 

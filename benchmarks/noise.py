@@ -3,8 +3,8 @@
 Recognizes the utterances of a data set as they are, at the 8 kHz of a telephone, from a microphone with low gain, in a
 room, and in a room with noise at each signal-to-noise ratio, in 16 bits, with a `Recognizer` like that of `asr-stream`.
 Counts errors of the text at the end of the utterance (the last partial) and of the final. Rooms and noises are files of
-the folders, or simulated. Then it recognizes the recordings of the noise folder
-alone, without speech, and counts the words.
+the folders, or simulated. Then it recognizes the recordings of the noise folder alone, without speech, and counts the
+words.
 
 Use rooms and noises that the model was not trained on.
 """

@@ -22,7 +22,7 @@ from asr._core import NgramLm
 from asr.config import TokenizerConfig
 from asr.data.manifests import read_table
 from asr.data.prepare import prepare
-from asr.data.speech import TABLE, Clip, Speech, write_subset
+from asr.data.speech import Clip, Speech, write_subset
 from asr.data.utterance import PrepareOptions
 from asr.evaluation.engine import open_engine
 from asr.evaluation.evaluate import MAX_BATCH_S, evaluate
@@ -33,7 +33,7 @@ from asr.export.write import export_model
 from asr.lm.packed import load_lm
 from asr.recipe import load_config
 from asr.runtime.search import LmWeights
-from asr.tables import RECORDED, print_left_out
+from asr.tables import RECORDED, UTTERANCES, print_left_out
 from asr.training.average import average
 from asr.training.checkpoint import load_pretrained
 from asr.training.inputs import load_phones, normalizer_of
@@ -139,7 +139,7 @@ def adapt(args: argparse.Namespace) -> int:
         sets = split(Speech.load(result.folder))
         files = [result.folder / f"{name}.tsv" for name in ("own", "stopping", "judges")]
         for path, numbers in zip(files, sets, strict=True):
-            write_subset(result.folder / TABLE, numbers, path)
+            write_subset(result.folder / UTTERANCES, numbers, path)
         own, stopping, judges = files
         if not learn(args.init, own, stopping, folder / "run", console):
             return 130

@@ -38,11 +38,11 @@ from asr.data.manifests import (
     read_table,
 )
 from asr.data.report import PrepareResult, Summary, print_report
-from asr.data.speech import TABLE, write_table
+from asr.data.speech import write_table
 from asr.data.utterance import PrepareOptions, prepare_utterance
 from asr.features import SAMPLE_RATE
 from asr.files import naming
-from asr.tables import Refusal, write_tsv
+from asr.tables import UTTERANCES, Refusal, write_tsv
 from asr.text import CASES, OUTSIDE_POLICIES, TextNormalizer
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _finish(work: _Work, items: Sequence[Item], result: PrepareResult, options: 
         hint = options.normalizer.suggestion(result.outside)
         raise ValueError(f"no usable utterance for {result.folder.name}: {why}; see {result.folder / REFUSED}{hint}")
     work.sync()
-    write_table(result.folder / TABLE, work.samples, rows)
+    write_table(result.folder / UTTERANCES, work.samples, rows)
     work.finish()
 
 

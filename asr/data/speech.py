@@ -18,14 +18,13 @@ import numpy as np
 
 from asr.features import SAMPLE_RATE, fbank
 from asr.files import replacing
-from asr.tables import Refusal, lines_of, one_line
+from asr.tables import UTTERANCES, Refusal, lines_of, one_line
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 T = TypeVar("T")
 
-TABLE = "utterances.tsv"
 COLUMNS = ("id", "first", "samples", "speaker", "audio", "start", "text")
 """first: first sample of the utterance in the file of samples. audio, start: the file that it was decoded from, and the
 second where it begins there. text: empty for noise."""
@@ -203,9 +202,9 @@ def write_subset(table: Path, indexes: Iterable[int], path: Path) -> None:
 
 
 def _table_of(path: Path) -> Path:
-    table = path / TABLE if path.is_dir() else path
+    table = path / UTTERANCES if path.is_dir() else path
     if not table.is_file():
-        others = sorted(each.parent.name for each in path.absolute().parent.glob(f"*/{TABLE}"))
+        others = sorted(each.parent.name for each in path.absolute().parent.glob(f"*/{UTTERANCES}"))
         there = f"; {path.parent} has {', '.join(others)}" if others else ""
         raise ValueError(f"{path} is not a data set: {table} does not exist; write one with `asr prepare`{there}")
     return table

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -45,12 +45,6 @@ class Batch(NamedTuple):
     """Seconds of audio in the batch, without padding."""
     seed: int
     """Random seed of dropout."""
-
-    def to(self, device: torch.device) -> Batch:
-        """The batch with its tensors on `device`; the copy is asynchronous."""
-        fields = self._asdict().items()
-        moved: dict[str, Any] = {name: x.to(device, non_blocking=True) for name, x in fields if isinstance(x, Tensor)}
-        return self._replace(**moved)
 
     @property
     def num_tokens(self) -> Tensor:
@@ -97,7 +91,7 @@ class Batches:
     ) -> None:
         self._speech, self._noise, self._tokenizer, self._phones = speech, noise, tokenizer, phones
         self._device = device
-        self._num_views = num_views(config)
+        self._num_views = config.loss.num_views
         self._waves, self._fbank = Waves(rooms, config.augment.speeds, device), BatchFbank(device)
         self._view = Views(config.augment, device)
 
@@ -137,11 +131,6 @@ class Batches:
         )
         num_frames, seconds = torch.cat([plan.num_frames] * self._num_views), gathered.plan.seconds
         return Batch(torch.cat(views), num_frames, targets, target_lengths, phones, phone_lengths, seconds, plan.seed)
-
-
-def num_views(config: Config) -> int:
-    """Number of augmented views of each utterance in a batch."""
-    return 2 if config.loss.cr_ctc_weight > 0 else 1
 
 
 def ahead(items: Iterable[T]) -> Iterator[T]:

@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from asr.config import Config, ConfigError
-from asr.features import ENCODER_FRAME_MS, NUM_MEL_BINS, SAMPLE_RATE
+from asr.features import ENCODER_FRAME_MS, NUM_MEL_BINS
 
 if TYPE_CHECKING:
     import torch
@@ -34,19 +34,18 @@ reached 0.02 to 0.04; slower GPUs reach more of theirs."""
 class Gpu(NamedTuple):
     """Peak rates in TFLOP/s without sparsity; the price per hour is an assumption."""
 
-    memory_gb: float
     bf16: float
     fp32: float
     euros: float
 
 
 GPUS = {
-    "l4": Gpu(24, 121, 30, 0.7),
-    "rtx4090": Gpu(24, 165, 83, 0.5),
-    "a100-40": Gpu(40, 312, 19.5, 1.2),
-    "a100-80": Gpu(80, 312, 19.5, 1.6),
-    "h100": Gpu(80, 989, 67, 2.5),
-    "h200": Gpu(141, 989, 67, 3.3),
+    "l4": Gpu(121, 30, 0.7),
+    "rtx4090": Gpu(165, 83, 0.5),
+    "a100-40": Gpu(312, 19.5, 1.2),
+    "a100-80": Gpu(312, 19.5, 1.6),
+    "h100": Gpu(989, 67, 2.5),
+    "h200": Gpu(989, 67, 3.3),
 }
 
 
@@ -76,8 +75,7 @@ def flops_per_s(config: Config, utterance_s: float) -> float:
     encoder = frames * (subsampling + model.encoder_layers * layer + heads)
     to_tokens = 6 * dim**2 + 2 * (tokens + frames) * dim + 2 * dim * model.decoder_ff_dim
     decoder = model.decoder_layers * (tokens * to_tokens + frames * 2 * dim**2) + tokens * dim * units
-    views = 2 if config.loss.cr_ctc_weight > 0 else 1
-    return 2 * 3 * views * (encoder + decoder) / utterance_s
+    return 2 * 3 * config.loss.num_views * (encoder + decoder) / utterance_s
 
 
 def dry_run(config: Config, name: str, device: str, console: Console) -> None:
@@ -116,7 +114,7 @@ def _rounded(value: float) -> str:
 
 def _data(config: Config, console: Console) -> tuple[float | None, float]:
     """Hours per epoch, and the mean length of an utterance; without data, None and an assumed length."""
-    from asr.training.inputs import load_training_data, scarcity
+    from asr.training.inputs import hours_of_epoch, load_training_data, scarcity
 
     try:
         speech, shares, _ = load_training_data(config.data)
@@ -124,7 +122,7 @@ def _data(config: Config, console: Console) -> tuple[float | None, float]:
         seconds = min(UTTERANCE_S, config.data.max_utterance_s)
         console.print(f"utterances of {seconds:g} s are assumed: {error}", markup=False, soft_wrap=True)
         return None, seconds
-    hours = float(speech.lengths @ shares) / SAMPLE_RATE / 3600
+    hours = hours_of_epoch(speech, shares)
     if warning := scarcity(hours, config.train.init):
         console.print(warning, markup=False, soft_wrap=True)
     return hours, hours * 3600 / float(shares.sum())

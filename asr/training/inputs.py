@@ -14,7 +14,7 @@ from asr._core import G2p, NgramLm
 from asr.command import split_weight
 from asr.config import DataConfig, LossConfig, TokenizerConfig
 from asr.data.speech import Speech
-from asr.features import NUM_MEL_BINS
+from asr.features import NUM_MEL_BINS, SAMPLE_RATE
 from asr.lexicon import Lexicon, load_lexicon
 from asr.lexicon.make import Pronouncer
 from asr.lexicon.phones import PhoneTokenizer
@@ -52,6 +52,11 @@ def load_training_data(config: DataConfig) -> tuple[Speech, np.ndarray, list[Ref
             f"{config.min_utterance_s} to {config.max_utterance_s} s; run `asr prepare` first"
         )
     return Speech.joined(parts), np.concatenate(shares), left_out
+
+
+def hours_of_epoch(speech: Speech, shares: np.ndarray) -> float:
+    """Mean hours of speech in an epoch; see `load_training_data`."""
+    return float(speech.lengths @ shares) / SAMPLE_RATE / 3600
 
 
 def load_noise(config: DataConfig, seed: int) -> Noise:

@@ -1,4 +1,4 @@
-"""Training that takes minutes, of language models, punctuation and on a GPU: options, reports and progress bar."""
+"""Training of language models and punctuation: options, reports and progress bar."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Report:
     """Completed share of the training, in [0, 1]."""
     loss: float
     units_per_s: float
-    """Word pieces, words or seconds of audio."""
+    """Word pieces or words."""
 
 
 class TrainBar:

@@ -18,7 +18,7 @@ from asr.config import Config
 from asr.model.denominator import Denominator
 from asr.model.masks import draw_chunk
 from asr.model.model import AsrModel, Losses
-from asr.training.batches import Batch, num_views
+from asr.training.batches import Batch
 from asr.training.optim import WeightAverage, build_optimizer, learning_rate
 from asr.training.precision import autocast, precision_on
 from asr.training.progress import StepStats
@@ -64,11 +64,12 @@ class Learner:
     def __call__(self, batches: Sequence[Batch], step: int, share: float | None = None) -> tuple[StepStats, float]:
         """Takes step number `step`, counted from 1. Returns its measurements, on the device, and the learning rate.
 
-        share: see `learning_rate`. A step with a non-finite gradient changes no weight.
+        batches: on the device. share: see `learning_rate`. A step with a non-finite gradient changes no weight.
         """
         config = self.config
-        chunks = [draw_chunk(config.chunk, f"{config.train.seed} {step} {view}") for view in range(num_views(config))]
-        batches = [batch.to(self.device) for batch in batches]
+        chunks = [
+            draw_chunk(config.chunk, f"{config.train.seed} {step} {view}") for view in range(config.loss.num_views)
+        ]
         num_tokens = torch.stack([batch.num_tokens for batch in batches]).sum().float()
         if self.world_size > 1:  # the mean over processes: DDP averages gradients
             dist.all_reduce(num_tokens)

@@ -30,7 +30,6 @@ from asr.config import Config
 from asr.cores import num_cores
 from asr.data.speech import Clip, Speech, evenly_spread
 from asr.evaluation.wer import WordErrors
-from asr.features import SAMPLE_RATE
 from asr.lexicon.phones import PhoneTokenizer
 from asr.model.model import AsrModel, with_vocab
 from asr.tables import Refusal, print_left_out
@@ -42,6 +41,7 @@ from asr.training.inputs import (
     absent_letters,
     check_letters,
     estimate_cmvn,
+    hours_of_epoch,
     load_noise,
     load_phones,
     load_training_data,
@@ -83,7 +83,7 @@ class Trainer:
             self.config = config = self._with_init_of(previous)
 
         self.speech, shares, refused = load_training_data(config.data)
-        hours = float(self.speech.lengths @ shares) / SAMPLE_RATE / 3600
+        hours = hours_of_epoch(self.speech, shares)
         self.print(f"{len(self.speech)} training utterances, {hours:.2f} hours in an epoch; {len(refused)} left out")
         self._name_left_out(refused)
         if warning := scarcity(hours, config.train.init):

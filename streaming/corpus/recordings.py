@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from asr.streaming.audio.audio_file import duration_s
-from asr.tables import AUDIO_SUFFIXES, TABLE_SUFFIXES, Recording, Refusal, read_recordings
+from asr.tables import AUDIO_SUFFIXES, TABLE_SUFFIXES, UTTERANCES, Recording, Refusal, read_recordings
 
 SUFFIXES = AUDIO_SUFFIXES.union(
     """
@@ -23,8 +23,6 @@ SUFFIXES = AUDIO_SUFFIXES.union(
     """.split()
 )
 """Suffixes of recordings in folders; ffmpeg reads those that are not of libsndfile."""
-DATA_SET = "utterances.tsv"
-"""The table of a data set of `asr prepare`, in its folder."""
 _HEADERS_AT_A_TIME = 16
 """Number of files whose durations are looked up concurrently, because each lookup is slow on a network drive."""
 
@@ -41,8 +39,8 @@ def find_recordings(inputs: Sequence[str], audio_root: str | None = None) -> lis
         path = Path(name)
         recordings: Iterable[Recording | Refusal]
         full = Path(os.path.abspath(path))
-        if (path / DATA_SET).is_file():
-            recordings = _of_table(path / DATA_SET, audio_root)
+        if (path / UTTERANCES).is_file():
+            recordings = _of_table(path / UTTERANCES, audio_root)
         elif path.is_dir():
             recordings = _of_folder(path)
         elif path.suffix.lower() in TABLE_SUFFIXES:

@@ -21,9 +21,10 @@ from asr.data.audio import MAX_NOISE_S
 from asr.data.manifests import HAS_NOISE, Utterance
 from asr.data.prepare import REFUSED, add_arguments, noises, prepare, run
 from asr.data.report import PrepareResult, Summary, print_report
-from asr.data.speech import TABLE, Speech
+from asr.data.speech import Speech
 from asr.data.utterance import PrepareOptions, prepare_utterance
 from asr.features import fbank
+from asr.tables import UTTERANCES
 from asr.text import TextNormalizer
 
 
@@ -53,7 +54,7 @@ def test_table_names_where_each_utterance_is(tmp_path, monkeypatch):
     (item,) = utterances(tmp_path, 1)
     items = [Utterance("u", item.audio.relative_to(tmp_path), "A", start_s=0.25, segment_s=0.5), item]
     prepare(items, tmp_path / "data", "set")
-    with (tmp_path / "data" / "set" / TABLE).open() as file:
+    with (tmp_path / "data" / "set" / UTTERANCES).open() as file:
         next(file)
         rows = list(csv.DictReader(file, delimiter="\t"))
     assert [[row[name] for name in ("id", "first", "samples", "audio", "start")] for row in rows] == [
@@ -144,7 +145,7 @@ def test_an_interrupted_run_continues_with_the_rest(tmp_path, decoded, num_jobs)
     decoded.clear()
     with pytest.raises(KeyboardInterrupt):
         prepare(items, tmp_path / "data", "set", PrepareOptions(num_jobs=num_jobs), interrupt_after(3))
-    assert not (tmp_path / "data" / "set" / TABLE).exists(), "nothing looks complete"
+    assert not (tmp_path / "data" / "set" / UTTERANCES).exists(), "nothing looks complete"
     decoded.clear()
     progress = []
     rest = prepare(items, tmp_path / "data", "set", on_progress=progress.append)
@@ -277,7 +278,7 @@ def test_samples_are_on_the_disk_before_the_table(tmp_path, monkeypatch):
     flushed, fsync = [], os.fsync
     monkeypatch.setattr(os, "fsync", lambda file: flushed.append(os.readlink(f"/proc/self/fd/{file}")) or fsync(file))
     folder = prepare(utterances(tmp_path), tmp_path, "set").folder
-    assert flushed == [str(next(folder.glob("samples-*"))), f"{folder / TABLE}.part"]
+    assert flushed == [str(next(folder.glob("samples-*"))), f"{folder / UTTERANCES}.part"]
 
 
 def test_a_full_disk_is_named(tmp_path, monkeypatch):
@@ -358,7 +359,7 @@ def test_ctrl_c_in_a_terminal_ends_cleanly(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, start_new_session=True)
     assert done.returncode == 130 and "interrupted: the same command continues it" in done.stdout
     assert "Traceback" not in done.stderr + done.stdout
-    assert not (tmp_path / "data" / "set" / TABLE).exists()
+    assert not (tmp_path / "data" / "set" / UTTERANCES).exists()
     assert asr_prepare(*arguments) == 0
     assert Speech.load(tmp_path / "data" / "set").texts == [item.text for item in items]
 
@@ -547,7 +548,7 @@ def test_dead_worker_is_an_error_with_advice(tmp_path):
     options = PrepareOptions(DeadlyNormalizer(), num_jobs=2)
     with pytest.raises(ChildProcessError, match="use fewer --jobs"):
         prepare(utterances(tmp_path), tmp_path / "data", "set", options)
-    assert not (tmp_path / "data" / "set" / TABLE).exists()
+    assert not (tmp_path / "data" / "set" / UTTERANCES).exists()
 
 
 def test_a_missing_extra_is_named(tmp_path, monkeypatch):

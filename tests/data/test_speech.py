@@ -15,7 +15,6 @@ from asr.cli import main
 from asr.data.prepare import prepare
 from asr.data.speech import (
     MARK,
-    TABLE,
     Clip,
     Speech,
     batches_by_length,
@@ -23,7 +22,7 @@ from asr.data.speech import (
     write_subset,
 )
 from asr.features import fbank
-from asr.tables import Refusal, read_recordings
+from asr.tables import UTTERANCES, Refusal, read_recordings
 
 
 def write_set(folder: Path, lengths: list[int], texts: list[str] | None = None, first: int = 0) -> Path:
@@ -34,7 +33,7 @@ def write_set(folder: Path, lengths: list[int], texts: list[str] | None = None, 
 
 def test_a_folder_and_its_table_are_the_data_set(tmp_path: Path) -> None:
     folder = write_set(tmp_path / "set", [400, 800], ["ONE TWO", ""])
-    for path in (folder, folder / TABLE, str(folder)):
+    for path in (folder, folder / UTTERANCES, str(folder)):
         speech = Speech.load(path)
         assert [(clip.id, clip.text, clip.speaker) for clip in speech] == [
             ("u0", "ONE TWO", "speaker 0"),
@@ -71,25 +70,25 @@ def test_a_data_set_can_be_moved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_rows_may_be_removed_and_reordered(tmp_path: Path) -> None:
     folder = write_set(tmp_path / "set", [400, 800, 100])
-    head, columns, *rows = (folder / TABLE).read_text().splitlines()
-    (folder / TABLE).write_text("\r\n".join((head, columns, rows[2], "", rows[0], "")))  # as from another editor
+    head, columns, *rows = (folder / UTTERANCES).read_text().splitlines()
+    (folder / UTTERANCES).write_text("\r\n".join((head, columns, rows[2], "", rows[0], "")))  # as from another editor
     speech = Speech.load(folder)
     assert speech.ids == ["u2", "u0"] and speech.samples(0).tolist() == [*range(1200, 1300)]
 
 
 def test_a_subset_is_a_table_of_the_same_samples(tmp_path: Path) -> None:
     folder = write_set(tmp_path / "set", [400, 800, 100])
-    write_subset(folder / TABLE, [2, 0], folder / "few.tsv")
+    write_subset(folder / UTTERANCES, [2, 0], folder / "few.tsv")
     few = Speech.load(folder / "few.tsv")
     assert few.ids == ["u2", "u0"] and few.samples(0).tolist() == [*range(1200, 1300)]
     assert Speech.load(folder).ids == ["u0", "u1", "u2"]
-    write_subset(folder / TABLE, [], folder / "none.tsv")
+    write_subset(folder / UTTERANCES, [], folder / "none.tsv")
     assert len(Speech.load(folder / "none.tsv")) == 0
 
 
 def test_other_commands_read_the_table_as_recordings(tmp_path: Path) -> None:
     folder = write_set(tmp_path / "set", [400])
-    ((recording, row),) = read_recordings(folder / TABLE)  # type: ignore[misc]
+    ((recording, row),) = read_recordings(folder / UTTERANCES)  # type: ignore[misc]
     assert recording.audio == Path("/audio/u0.wav") and recording.speaker == "speaker 0" and row["text"] == "A"
 
 
@@ -141,7 +140,7 @@ def test_batches_hold_similar_lengths_within_their_limit() -> None:
 
 def edited(old: str, new: str) -> Callable[[Path], object]:
     def edit(folder: Path) -> None:
-        table = folder / TABLE
+        table = folder / UTTERANCES
         text = table.read_text()
         assert old in text
         table.write_text(text.replace(old, new))
@@ -150,11 +149,14 @@ def edited(old: str, new: str) -> Callable[[Path], object]:
 
 
 DAMAGE: list[tuple[Callable[[Path], object], str]] = [
-    (lambda folder: (folder / TABLE).unlink(), "is not a data set: {table} does not exist; write one with `asr prep"),
+    (
+        lambda folder: (folder / UTTERANCES).unlink(),
+        "is not a data set: {table} does not exist; write one with `asr prep",
+    ),
     (edited(MARK, ""), "{table} is not a table of `asr prepare`: it does not begin with '# asr-stream samples:'"),
     (edited("speaker\taudio", "audio\tspeaker"), "{table} is not a table of `asr prepare`"),
-    (lambda folder: (folder / TABLE).write_text(""), "{table} is not a table of `asr prepare`"),
-    (lambda folder: (folder / TABLE).write_bytes(b"\xff\0" * 999), "{table} is not a table of `asr prepare`"),
+    (lambda folder: (folder / UTTERANCES).write_text(""), "{table} is not a table of `asr prepare`"),
+    (lambda folder: (folder / UTTERANCES).write_bytes(b"\xff\0" * 999), "{table} is not a table of `asr prepare`"),
     (edited("u1\t", ""), "{table}, line 4 is damaged: "),
     (edited("u1\t400", "u1\tfour"), "{table}, line 4 is damaged: invalid literal"),
     (edited("u1\t400", "u1\t-400"), "{table}, line 4: 800 samples from sample -400 on are not in its file of 1200"),
@@ -188,7 +190,7 @@ def test_damage_is_one_clear_line(
     for command in (["evaluate", "some.onnx", "--data", str(folder)], training):
         assert main(command) == 1
         error = capsys.readouterr().err
-        assert message.format(table=folder / TABLE) in error
+        assert message.format(table=folder / UTTERANCES) in error
         assert error.startswith(f"asr {command[0]}: ") and error.count("\n") == 1
 
 
@@ -202,6 +204,6 @@ def test_a_folder_that_is_none_names_those_beside_it(tmp_path: Path) -> None:
 def test_data_sets_that_users_have_stay_readable(tmp_path: Path) -> None:
     (tmp_path / "samples-0.s16").write_bytes(b"\1\0\2\0\3\0")
     columns, row = "id\tfirst\tsamples\tspeaker\taudio\tstart\ttext", "u\t1\t2\t\ta.wav\t0\tÄ B"
-    (tmp_path / TABLE).write_text(f"# asr-stream samples: samples-0.s16\n{columns}\n{row}\n", encoding="utf-8")
+    (tmp_path / UTTERANCES).write_text(f"# asr-stream samples: samples-0.s16\n{columns}\n{row}\n", encoding="utf-8")
     (clip,) = Speech.load(tmp_path)
     assert (clip.id, clip.text, clip.speaker, clip.samples.tolist()) == ("u", "Ä B", None, [2, 3])

@@ -20,7 +20,7 @@ from support.corpora import write_data_set
 
 from asr.cli import main
 from asr.config import Config
-from asr.data.speech import TABLE, Speech, write_subset
+from asr.data.speech import Speech, write_subset
 from asr.evaluation import evaluate as evaluation
 from asr.evaluation import plots
 from asr.evaluation.engine import Encoded, open_engine
@@ -31,6 +31,7 @@ from asr.features import NUM_MEL_BINS, SAMPLE_RATE
 from asr.runtime.joint_search import JOINT_CTC_WEIGHT
 from asr.runtime.onnx_model import OnnxModel, bundled_model
 from asr.runtime.search import LmWeights
+from asr.tables import UTTERANCES
 from asr.tokenizer import Tokenizer
 from asr.training.checkpoint import Checkpoint
 
@@ -132,7 +133,7 @@ def test_utterances_are_spread_and_data_sets_kept_apart(
     monkeypatch.setattr("asr.evaluation.engine.open_engine", lambda *_: ClockedEngine())
     monkeypatch.setattr("asr.evaluation.evaluate.plot_wer", lambda *given: plotted.append(given))
     other = data / "other.tsv"
-    shutil.copy(data / TABLE, other)
+    shutil.copy(data / UTTERANCES, other)
     out, plot = tmp_path / "out.tsv", tmp_path / "out.png"
     arguments = ["--num-utterances", "2", "--chunk-ms", "640", "--search", "greedy", "--hypotheses", str(out)]
     sets = [str(data), str(other)]
@@ -355,7 +356,7 @@ def test_names_arguments_that_are_no_model_or_data(
     data: Path, tiny_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     soundfile.write(tmp_path / "sound.wav", np.zeros(100), SAMPLE_RATE)
-    write_subset(data / TABLE, [], data / "empty.tsv")
+    write_subset(data / UTTERANCES, [], data / "empty.tsv")
     for arguments, message in (
         ([str(tiny_onnx), "--data", str(data / "empty.tsv")], "empty.tsv holds no utterance"),
         ([str(tiny_onnx), "--data", str(tmp_path / "sound.wav")], "sound.wav is not a table of `asr prepare`"),

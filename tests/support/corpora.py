@@ -10,7 +10,8 @@ import numpy as np
 from asr.data.manifests import Utterance
 from asr.data.prepare import REFUSED
 from asr.data.report import PrepareResult
-from asr.data.speech import MARK, TABLE, write_table
+from asr.data.speech import MARK, write_table
+from asr.tables import UTTERANCES
 from support.synth import hum, speech, write_audio
 
 
@@ -39,13 +40,13 @@ def write_data_set(folder: Path, clips: Sequence[tuple[str, np.ndarray]]) -> Pat
     for i, (text, samples) in enumerate(clips):
         rows.append((f"u{i}", str(first), str(len(samples)), f"speaker {i % 2}", f"/audio/u{i}.wav", "0", text))
         first += len(samples)
-    write_table(folder / TABLE, "samples-1.s16", rows)
+    write_table(folder / UTTERANCES, "samples-1.s16", rows)
     return folder
 
 
 def content(data_set: Path) -> tuple[list[str], bytes, str]:
     """The rows, the samples and the refusals of a data set: all except the random name of its file of samples."""
-    head, *rows = (data_set / TABLE).read_text(encoding="utf-8").splitlines()
+    head, *rows = (data_set / UTTERANCES).read_text(encoding="utf-8").splitlines()
     samples = (data_set / head.removeprefix(MARK)).read_bytes()
     return rows, samples, (data_set / REFUSED).read_text(encoding="utf-8")
 

@@ -39,7 +39,7 @@ def test_operations_are_those_of_a_real_step(options: list[str]) -> None:
     config = load_config("tiny", [*SMALL, *options])
     learner = golden.learner(config, torch.device("cpu"))
     with FlopCounterMode(display=False) as counter:
-        learner([golden.batch_of(config)], 1)
+        learner([golden.batch_of(config, torch.device("cpu"))], 1)
     expected = cost.flops_per_s(config, golden.ROW_S) * golden.NUM_ROWS * golden.ROW_S
     assert counter.get_total_flops() == pytest.approx(expected, rel=0.03)
 
@@ -49,7 +49,7 @@ def test_days_and_price_follow_from_the_operations(
 ) -> None:
     """A step of 3 x 640 s at 1 TFLOP per second of audio; 40 to 2 % of 1 PFLOP/s, or a tenth of it in float32."""
     monkeypatch.setattr(cost, "flops_per_s", lambda *_: 1e12)
-    monkeypatch.setattr(cost, "GPUS", {"large": cost.Gpu(80, bf16=1000, fp32=100, euros=2.0)})
+    monkeypatch.setattr(cost, "GPUS", {"large": cost.Gpu(bf16=1000, fp32=100, euros=2.0)})
     steps = ["data.max_batch_s=640", "train.max_steps=18000", "train.batches_per_step=3"]
     for precision, factor in (("bf16", 1), ("fp32", 10)):
         assert main(["train", "tiny", "--dry-run", *steps, f"train.precision={precision}"]) == 0

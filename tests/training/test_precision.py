@@ -41,7 +41,7 @@ def types_of_products() -> set[torch.dtype]:
     golden = load_benchmark("golden_losses")
     learns = golden.learner(config, CPU)
     with Recorder():
-        learns([golden.batch_of(config)], 1)
+        learns([golden.batch_of(config, CPU)], 1)
     return types
 
 
