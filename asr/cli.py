@@ -20,9 +20,8 @@ COMMANDS = {
     "evaluate": ("asr.evaluation.evaluate", "word error rate against latency"),
     "transcribe": ("asr.streaming.corpus.cli", "transcribe the recordings of a corpus, on all cores or on Ray"),
     "lm": ("asr.lm.cli", "adapt, mix or train an n-gram language model"),
-    "neural-lm": ("asr.neural_lm.cli", "train a neural language model that rescores finals"),
     "lexicon": ("asr.lexicon.cli", "pronunciations of words, from a dictionary and a model"),
-    "text": ("asr.punctuation.cli", "train a model for case and punctuation"),
+    "text": ("asr.punctuation.cli", "score and show case and punctuation"),
     "export": ("asr.export.cli", "write the ONNX model that apps embed"),
     "calibrate": ("asr.export.calibrate", "write measured confidences, endpoints and weights into a model file"),
     "inspect": ("asr.runtime.inspect", "show the contents of a model file, and check that it works"),
@@ -44,9 +43,9 @@ EXAMPLES = """examples:
   asr evaluate runs/tiny --data data/dev-clean --chunk-ms full,640,320
   asr transcribe podcasts/ --out texts
   asr lm adapt sentences.txt -o mine.lm
-  asr neural-lm utterances.txt -o lm.pt
+  asr train neural-lm data.train=utterances.txt
   asr lexicon train cmudict -o g2p.model
-  asr text train books.txt podcasts.txt -o punctuation.pt
+  asr train punctuation 'data.train=[books.txt,podcasts.txt]'
   asr export runs/tiny -o model.onnx --int8 --language en
   asr calibrate model.onnx --language en
   asr inspect model.onnx

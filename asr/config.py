@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from reprlib import repr as limited_repr
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 MAX_PHONES = 127
 """Limit of the language model file and the search, which store a phone in 7 bits."""
@@ -124,6 +124,9 @@ class DataConfig:
     lexicon: str = ""
     """A dictionary from `asr lexicon make`, or "bundled", the pronunciations of the bundled language model; adds a
     second CTC head for phones. Empty: only the tokens of the text."""
+    new_units: bool = False
+    """Adds units for letters of `train` that the model of `train.init` lacks; their weights are random at first.
+    False refuses such letters. Only for models with tokens of kind char."""
     valid_utterances: int = 200
     """Validation uses at most this many utterances, evenly spread over `valid`."""
     max_batch_s: float = 120.0
@@ -319,9 +322,6 @@ class TrainConfig:
     init: str = ""
     """Weights to start from, with a new optimizer: the folder of a run, a checkpoint, a .safetensors file, or
     "bundled", the model in the package."""
-    new_units: bool = False
-    """Adds units for letters of `data.train` that the model of `train.init` lacks; their weights are random at first.
-    False refuses such letters. Only for models with tokens of kind char."""
 
     def __post_init__(self) -> None:
         _require(0 <= self.seed < 2**63, "train.seed", self.seed, "in [0, 2^63)")
@@ -332,15 +332,63 @@ class TrainConfig:
 
 
 @dataclass(frozen=True)
-class Config:
+class Recipe:
+    """What the recipes of all tasks have; the subclass of a task has the types of its sections.
+
+    Attributes:
+        TASK: the class of `asr.training.task.Task` that trains with it, as "module:class".
+    """
+
+    if TYPE_CHECKING:  # sections of the subclasses
+        model: Any = None
+        tokenizer: Any = None
+        data: Any = None
+    TASK: ClassVar[str]
+    task: str = ""
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+
+    @property
+    def batch(self) -> tuple[str, float]:
+        """The setting that limits the memory of a batch, and its value."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+@dataclass(frozen=True)
+class Config(Recipe):
+    """The recipe of a recognizer."""
+
+    TASK = "asr.training.recognizer:Recognizer"
+    task: str = "recognizer"
     model: ModelConfig = field(default_factory=ModelConfig)
     tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
     data: DataConfig = field(default_factory=DataConfig)
     augment: AugmentConfig = field(default_factory=AugmentConfig)
     chunk: ChunkConfig = field(default_factory=ChunkConfig)
     loss: LossConfig = field(default_factory=LossConfig)
-    optim: OptimConfig = field(default_factory=OptimConfig)
-    train: TrainConfig = field(default_factory=TrainConfig)
 
-    def to_dict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+    @property
+    def batch(self) -> tuple[str, float]:
+        return "data.max_batch_s", self.data.max_batch_s
+
+
+@dataclass(frozen=True)
+class TextData:
+    """Text to train on, for the tasks that read text."""
+
+    train: tuple[str, ...] = ()
+    """Text files."""
+    rows: int = 96
+    """Rows of a batch."""
+    length: int = 128
+    """Units in a row."""
+
+    def __post_init__(self) -> None:
+        _require_least(self, "data", 1, "rows", "length")
+
+    def require_text(self) -> None:
+        """Raises ConfigError if there is no text to train on."""
+        _require(bool(self.train), "data.train", list(self.train), "one text file or more")

@@ -1,4 +1,4 @@
-"""Recipes: a YAML file of sections and keys, with `section.key=value` overrides, read into an `asr.config.Config`.
+"""Recipes: a YAML file of sections and keys, with `section.key=value` overrides, read into the dataclasses of its task.
 
 An unknown key is an error that names the nearest known one.
 """
@@ -16,8 +16,12 @@ from typing import Any
 
 import yaml
 
-from asr.config import Config, ConfigError, shown
+from asr.config import Config, ConfigError, Recipe, shown
+from asr.neural_lm.config import NeuralLmRecipe
+from asr.punctuation.config import PunctuationRecipe
 
+TASKS: dict[str, type[Recipe]] = {each.task: each for each in (Config, NeuralLmRecipe, PunctuationRecipe)}
+"""What `asr train` trains: the values of `task`."""
 RECIPES = Path(__file__).parent / "recipes"
 """Folder of the bundled recipes."""
 
@@ -54,6 +58,14 @@ def from_dict(cls: type[T], values: Mapping[str, Any], where: str = "") -> T:
     return cls(**kwargs)
 
 
+def recipe_of(values: Mapping[str, Any]) -> Recipe:
+    """A recipe from its plain values, of the class of its task; without `task` that of a recognizer."""
+    task = values.get("task", Config.task) if isinstance(values, Mapping) else Config.task
+    if task not in TASKS:
+        raise ConfigError(f"task = {shown(task)} is not allowed: it must be one of {', '.join(TASKS)}")
+    return from_dict(TASKS[task], values)
+
+
 def network_config(values: Mapping[str, Any]) -> Config:
     """A stored configuration; only its network and its text units if its training has keys of another version."""
     try:
@@ -63,6 +75,14 @@ def network_config(values: Mapping[str, Any]) -> Config:
 
 
 def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
+    """Like `load_recipe`, for a recognizer. Raises ConfigError for another task."""
+    recipe = load_recipe(source, overrides)
+    if not isinstance(recipe, Config):
+        raise ConfigError(f"{source} is a recipe for {recipe.task}, not for {Config.task}")
+    return recipe
+
+
+def load_recipe(source: str | Path, overrides: Sequence[str] = ()) -> Recipe:
     """Reads a YAML file or a bundled recipe, and applies `section.key=value` overrides."""
     path = Path(source)
     if not path.is_file() and (RECIPES / f"{source}.yaml").is_file():
@@ -83,7 +103,7 @@ def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
             _set(values, key.split("."), yaml.load(text, _UniqueKeys) if text else "", key)  # empty: no text, not None
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{what}: {error}") from error
-    return from_dict(Config, values)
+    return recipe_of(values)
 
 
 def _set(values: dict[str, Any], keys: list[str], value: Any, name: str) -> None:

@@ -15,8 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "checkpoint",
         help="the folder of a training run (its best checkpoint), a checkpoint, a .safetensors or float32 .onnx file, "
-        'or bundled; a checkpoint of "asr text train" gives a punctuation file, one of "asr neural-lm" a neural '
-        "language model",
+        "or bundled; runs of the recipes neural-lm and punctuation give the files of these networks",
     )
     parser.add_argument(
         "--target",

@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
@@ -21,19 +20,20 @@ from asr.features import ENCODER_FRAME_MS
 from asr.files import require_folder
 from asr.lm.mix import pruned
 from asr.lm.packed import LmError, read_packed, unpack
-from asr.neural_lm.checkpoint import NeuralLmCheckpoint
+from asr.neural_lm.config import NeuralLmRecipe
 from asr.options import flag
-from asr.punctuation.checkpoint import PunctuationCheckpoint
-from asr.training.checkpoint import average_newest, kind_of, load_pretrained, resolve
+from asr.punctuation.config import PunctuationRecipe
+from asr.punctuation.task import load
+from asr.training.checkpoint import Checkpoint, average_newest, load_pretrained, resolve, task_of
 from asr.training.pretrained import Pretrained
 
 
 def export(args: argparse.Namespace) -> int:
     """Writes the files of `asr export`. args: its arguments, and `given`, the names of those not left at default."""
-    kind = kind_of(Path(args.checkpoint))
-    if kind == PunctuationCheckpoint.KIND:
+    task = task_of(args.checkpoint)
+    if task == PunctuationRecipe.task:
         return _run_punctuation(args)
-    if kind == NeuralLmCheckpoint.KIND:
+    if task == NeuralLmRecipe.task:
         return _run_neural_lm(args)
     chunk_sizes = [_frames("--chunk-ms", ms, 1) for ms in args.chunk_ms.split(",")]
     if len(chunk_sizes) > 1 and args.target != "sherpa-onnx":
@@ -83,20 +83,20 @@ def _report_stage(stage: str) -> None:
 
 
 def _run_punctuation(args: argparse.Namespace) -> int:
-    _refuse_other(args, "a checkpoint of `asr text train`", "int8", "license")
+    _refuse_other(args, "a punctuation network", "int8", "license")
     _report_stage("tracing the punctuation network")
-    report = export_punctuation(
-        PunctuationCheckpoint.load(Path(args.checkpoint)), args.output, int8=args.int8, license=args.license
-    )
-    print(punctuation_summary(report, args.checkpoint, args.int8))
+    source = resolve(args.checkpoint)
+    report = export_punctuation(*load(source), args.output, int8=args.int8, license=args.license)
+    print(punctuation_summary(report, str(source), args.int8))
     return 0
 
 
 def _run_neural_lm(args: argparse.Namespace) -> int:
-    _refuse_other(args, "a checkpoint of `asr neural-lm`", "int8", "share", "weight", "license")
+    _refuse_other(args, "a neural language model", "int8", "share", "weight", "license")
     _report_stage("tracing the language model and comparing it with PyTorch")
+    source = resolve(args.checkpoint)
     report = export_neural_lm(
-        NeuralLmCheckpoint.load(Path(args.checkpoint)),
+        Checkpoint.load(source).of(NeuralLmRecipe, source),
         args.output,
         int8=args.int8,
         share=args.share,
@@ -105,7 +105,7 @@ def _run_neural_lm(args: argparse.Namespace) -> int:
     )
     error = f"{'mean' if args.int8 else 'largest'} error of a log-probability {report.error:.1e}"
     print(
-        f"{args.checkpoint} -> {report.path}\n"
+        f"{source} -> {report.path}\n"
         f"  {report.size / 1e6:.1f} MB, {'int8' if args.int8 else 'float32'}; against PyTorch: {error}"
     )
     return 0

@@ -21,10 +21,10 @@ from asr.export.quantize import halve, quantize, replace_nodes
 from asr.export.write import with_checksum
 from asr.files import replacing
 from asr.model.layers import block_slices
-from asr.neural_lm.checkpoint import NeuralLmCheckpoint
 from asr.neural_lm.config import SHARE, WEIGHT
 from asr.neural_lm.model import NeuralLm, NeuralLmLayer
 from asr.runtime.neural_lm import NeuralLmFile
+from asr.training.checkpoint import Checkpoint
 
 MAX_ERROR = 2e-3
 """float32 stored as float16: maximum absolute difference of a log-probability."""
@@ -69,7 +69,7 @@ class NeuralLmGraph(nn.Module):
 
 
 def export_neural_lm(
-    checkpoint: NeuralLmCheckpoint,
+    checkpoint: Checkpoint,
     path: str | Path,
     *,
     int8: bool = False,
@@ -85,11 +85,11 @@ def export_neural_lm(
     if not (0 <= share <= 1 and 0 <= weight <= 10):
         raise ValueError(f"share {share} must be in [0, 1], weight {weight} in [0, 10]")
     output: Path = output_path(path)
-    model = checkpoint.model()
+    model: NeuralLm = checkpoint.network()
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(parameter.half().float())
-    example = tuple(torch.from_numpy(each) for each in example_tree(checkpoint.config.num_pieces))
+    example = tuple(torch.from_numpy(each) for each in example_tree(model.config.num_pieces))
     dims = {0: "T"}
     graph = trace(NeuralLmGraph(model), example, (dims,) * 4, (dims,), NEURAL_LM_INPUTS, NEURAL_LM_OUTPUTS)
     if int8:
@@ -99,13 +99,13 @@ def export_neural_lm(
         {
             "model_type": NEURAL_LM_TYPE,
             "format_version": str(NEURAL_LM_VERSION),
-            "pieces": "\n".join(checkpoint.tokenizer.tokens),
+            "pieces": "\n".join(checkpoint.tokenizer.tokens if checkpoint.tokenizer else ()),
             "share": str(share),
             "weight": str(weight),
             "license": license,
             "quantization": "int8" if int8 else "none",
-            "config": json.dumps(asdict(checkpoint.config)),
-            "training": json.dumps(checkpoint.summary),
+            "config": json.dumps(asdict(model.config)),
+            "training": json.dumps(checkpoint.summary()),
         },
     )
     with replacing(output, durable=True) as part:

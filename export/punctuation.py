@@ -25,9 +25,9 @@ from asr.export.punctuation_graph import PunctuatorGraph
 from asr.export.static_int8 import quantize_statically
 from asr.export.write import with_checksum
 from asr.files import replacing
-from asr.punctuation.checkpoint import PunctuationCheckpoint
 from asr.punctuation.model import Punctuator
 from asr.runtime.punctuation import Punctuation, graph_inputs
+from asr.training.checkpoint import Checkpoint
 
 MAX_ERROR = 1e-4
 """float32: largest absolute difference of a probability."""
@@ -51,14 +51,13 @@ class PunctuationReport:
 
 
 def export_punctuation(
-    checkpoint: PunctuationCheckpoint, path: str | Path, *, int8: bool = False, license: str = ""
+    model: Punctuator, checkpoint: Checkpoint, path: str | Path, *, int8: bool = False, license: str = ""
 ) -> PunctuationReport:
-    """Writes the averaged weights of `checkpoint` as one file; replaces a file only if the new one agrees with PyTorch.
+    """Writes what `asr.punctuation.task.load` returns as one file; replaces a file only if the new one agrees with it.
 
     Raises ExportError if the file differs, OSError from writing.
     """
     output: Path = output_path(path)
-    model = checkpoint.model()
     graph = punctuation_graph(model)
     if int8:
         quantize_statically(graph, _example_feeds())
@@ -69,11 +68,11 @@ def export_punctuation(
             "format_version": str(PUNCTUATION_VERSION),
             "look_ahead": str(model.look_ahead),
             "left_context": str(model.left_context),
-            "mixed_case": json.dumps(checkpoint.mixed, ensure_ascii=False),
+            "mixed_case": json.dumps(checkpoint.extra["mixed"], ensure_ascii=False),
             "license": license,
             "quantization": "int8" if int8 else "none",
             "config": json.dumps(asdict(model.config)),
-            "training": json.dumps(checkpoint.summary),
+            "training": json.dumps(checkpoint.summary()),
         },
     )
     with replacing(output, durable=True) as part:

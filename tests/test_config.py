@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from asr.config import Config, ConfigError
-from asr.recipe import RECIPES, from_dict, load_config
+from asr.recipe import RECIPES, from_dict, load_config, load_recipe, recipe_of
 
 
 @pytest.mark.parametrize("recipe", sorted(p.stem for p in RECIPES.glob("*.yaml")))
 def test_bundled_recipes_are_valid(recipe: str) -> None:
-    config = load_config(recipe)
-    assert from_dict(Config, config.to_dict()) == config
+    config = load_recipe(recipe)
+    assert recipe_of(config.to_dict()) == config
 
 
 def test_overrides_take_the_type_of_the_field() -> None:

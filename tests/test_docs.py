@@ -17,6 +17,7 @@ import pytest
 
 from asr import cli
 from asr.config import Config
+from asr.recipe import TASKS
 from asr.streaming.server import cli as server
 from asr.streaming.terminal import arguments
 from asr.streaming.terminal import cli as terminal
@@ -105,11 +106,12 @@ def commands(text: str) -> Iterator[list[str]]:
                 yield words
 
 
-def settings(kind: type = Config) -> set[str]:
-    """`model.dim` and all other settings of a training run."""
+def settings() -> set[str]:
+    """`model.dim` and all other settings of training runs."""
     found = set()
-    for name, hint in get_type_hints(kind).items():
-        found |= {f"{name}.{each.name}" for each in fields(hint)} if is_dataclass(hint) else set()
+    for kind in TASKS.values():
+        for name, hint in get_type_hints(kind).items():
+            found |= {f"{name}.{each.name}" for each in fields(hint)} if is_dataclass(hint) else set()
     return found
 
 

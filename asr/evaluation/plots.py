@@ -1,10 +1,12 @@
-"""Plots: the common style, and word error rate against latency."""
+"""Plots: the common style, word error rate against latency, scores against the amount of training."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from asr.files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,3 +51,18 @@ def plot_wer(curves: Mapping[str, Sequence[Point]], path: str | Path, title: str
     if curves:
         axes.legend()
     figure.savefig(Path(path), format="png")
+
+
+def plot_scores(curves: Mapping[str, Sequence[tuple[float, float]]], path: Path, amount: str, score: str) -> None:
+    """Writes a PNG with a line per named curve of (amount of training, score)."""
+    figure, axes = new_axes(7, 4.5)
+    for name, points in curves.items():
+        axes.plot(*zip(*points, strict=True), marker="o", label=name)
+    axes.set_xlabel(amount)
+    axes.set_ylabel(score)
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter("{x:g}")
+    axes.legend()
+    with replacing(path) as part:
+        figure.savefig(part, format="png")

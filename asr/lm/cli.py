@@ -92,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     cutting = commands.add_parser(
         "utterances",
-        help="split cased prose into utterances where speakers pause: text for train and `asr neural-lm`",
+        help="split cased prose into utterances where speakers pause: text for `asr train neural-lm`",
     )
     cutting.add_argument("text", nargs="+", type=Path, metavar="TEXT", help="UTF-8, one sentence or paragraph per line")
     cutting.add_argument(

@@ -40,6 +40,8 @@ class NeuralLm(nn.Module):
 
     def __init__(self, config: NeuralLmConfig) -> None:
         super().__init__()
+        if config.num_pieces < 1:
+            raise ValueError(f"model.num_pieces {config.num_pieces} must be at least 1: take it from the tokenizer")
         self.config = config
         self.embedding = nn.Embedding(config.num_pieces, config.dim)
         nn.init.normal_(self.embedding.weight, std=config.dim**-0.5)
@@ -81,7 +83,7 @@ class NeuralLm(nn.Module):
         return cos, sin
 
 
-def causal(num_pieces: int) -> tuple[Tensor, Tensor]:
+def causal(num_pieces: int, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
     """Depth and mask of a sentence: (T,) int64 and (1, T, T) bool."""
-    depth = torch.arange(num_pieces)
+    depth = torch.arange(num_pieces, device=device)
     return depth, (depth[None, :] <= depth[:, None])[None]

@@ -293,6 +293,15 @@ def read(
     return reader
 
 
+def read_corpus(path: Path, max_words: int, part: tuple[float, float] = (0.0, 1.0), apart: bool = False) -> Corpus:
+    """The corpus of one file; see `read`. Raises ValueError with its name if it has too little prose."""
+    try:
+        return read(path, max_words, part, apart=apart).corpus()
+    except ValueError as error:
+        reason = f"its last {HELD_OUT:.0%} is held out, and {error}" if part[0] else error
+        raise ValueError(f"{path}: {reason}") from error
+
+
 def _lines(path: Path, max_words: int, part: tuple[float, float]) -> Iterator[str | None]:
     """The lines of a file, with None for skipped lines, so that the lines read are spread over the file."""
     low, high = (round(share * path.stat().st_size) for share in part)

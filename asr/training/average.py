@@ -34,7 +34,7 @@ def average(sources: Sequence[tuple[str, float]]) -> Pretrained:
 
     first = load_pretrained(sources[0][0])
     mean = {name: value.clone() for name, value in first.weights.items()}
-    training = {name: value for name, value in first.training.items() if name not in ERROR_RATES}
+    training = {name: value for name, value in first.training.items() if name not in ERROR_RATES.values()}
     total = sources[0][1]
     for path, share in sources[1:]:
         other = load_pretrained(path)

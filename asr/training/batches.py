@@ -47,8 +47,8 @@ class Batch(NamedTuple):
     """Random seed of dropout."""
 
     @property
-    def num_tokens(self) -> Tensor:
-        """The divisor of the losses, () int64. It counts at least one per utterance, so that a batch of noise does not
+    def divisor(self) -> Tensor:
+        """The number of tokens, () int64. It counts at least one per utterance, so that a batch of noise does not
         weigh as much as a batch of words."""
         return self.target_lengths.clamp(min=1).sum()
 

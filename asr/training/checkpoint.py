@@ -9,108 +9,109 @@ from __future__ import annotations
 import dataclasses
 import re
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, get_type_hints
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from asr.config import Config, ModelConfig, TokenizerConfig
+from asr.config import Config, Recipe, TokenizerConfig
 from asr.files import replacing
-from asr.model.model import with_vocab
-from asr.recipe import from_dict
+from asr.recipe import recipe_of
 from asr.tokenizer import Tokenizer
 from asr.training.exported import BUNDLED, load_exported
 from asr.training.pretrained import ERROR_RATES, CheckpointError, Pretrained, check_weights
+from asr.training.task import build_network, task_class
 
 FORMAT_VERSION = 1
 _NAME = re.compile(r"checkpoint-(\d+)\.pt")
 
-C = TypeVar("C", bound="CheckpointFile")
-
-
-class CheckpointFile:
-    """Base of the checkpoints: dataclasses with a `config`, and a `tokenizer` if they have one, in a PyTorch file."""
-
-    KIND: ClassVar[str | None] = None
-    """Tells the kinds apart in the file; a recognizer's checkpoint has none."""
-    SOURCE: ClassVar[str] = "`asr train`"
-    """Whose checkpoints these are, for messages."""
-    config: Any
-
-    def save(self, path: Path) -> None:
-        """Writes atomically: `path` has its former content or all of the new one. Raises OSError on failure."""
-        values = {"kind": self.KIND, "format_version": FORMAT_VERSION, **vars(self)}
-        values["config"] = dataclasses.asdict(self.config)
-        if "tokenizer" in values:
-            values["tokenizer"] = values["tokenizer"].to_dict()
-        write_values(path, values)
-
-    @classmethod
-    def load(cls: type[C], path: str | Path) -> C:
-        """Reads a checkpoint. Raises CheckpointError with the file and the reason."""
-        values = read_values(path)
-        if not isinstance(values, dict) or values.pop("kind", None) != cls.KIND:
-            raise CheckpointError(f"{path} is not a checkpoint of {cls.SOURCE}")
-        if (found := values.pop("format_version", None)) != FORMAT_VERSION:
-            raise CheckpointError(f"{path} has checkpoint format {found!r}; this version reads format {FORMAT_VERSION}")
-        try:
-            values["config"] = from_dict(get_type_hints(cls)["config"], values["config"])
-            if "tokenizer" in values:
-                values["tokenizer"] = Tokenizer.from_dict(values["tokenizer"])
-            checkpoint = cls(**values)
-            checkpoint.check()
-        except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
-            reason = str(error).splitlines()[0]
-            raise CheckpointError(f"{path} is not an asr-stream checkpoint, or it is damaged: {reason}") from error
-        return checkpoint
-
-    def check(self) -> None:
-        """Raises an error of Python or PyTorch if the parts do not fit together."""
-        raise NotImplementedError
-
 
 @dataclass
-class Checkpoint(CheckpointFile):
-    config: Config
-    tokenizer: Tokenizer
+class Checkpoint:
+    config: Recipe
+    tokenizer: Tokenizer | None
+    """The text units; None for a task without."""
     weights: dict[str, Tensor]
     """The weights as trained."""
     average: dict[str, Tensor]
     """Their moving average, which is evaluated and exported."""
     training: dict[str, Any]
     """State for resuming (optimizer, position in the data) and a summary of the training so far."""
+    extra: dict[str, Any] = field(default_factory=dict)
+    """Plain values of the task; see `asr.training.task.Task`."""
 
     @property
     def phones(self) -> tuple[str, ...]:
-        """Names of the phones of its phone head; empty without one."""
-        return self.config.model.phones
+        """Names of the phones of a recognizer's phone head; empty without one."""
+        return self.config.model.phones if isinstance(self.config, Config) else ()
 
-    @property
-    def model_config(self) -> ModelConfig:
-        return with_vocab(self.config.model, self.tokenizer.vocab_size)
+    def of(self, recipe: type[Recipe], path: str | Path) -> Checkpoint:
+        """This checkpoint. Raises CheckpointError with `path`, its file, if it belongs to another task."""
+        if not isinstance(self.config, recipe):
+            raise CheckpointError(f"{path} is a checkpoint of {self.config.task}, not of {recipe.task}")
+        return self
 
-    def pretrained(self) -> Pretrained:
-        """The moving average, with the summary of its training. Raises CheckpointError for a damaged summary."""
-        return Pretrained(self.config, self.tokenizer, self.average, self._summary())
+    def network(self) -> Any:
+        """The network of its task with the moving average, in evaluation mode."""
+        network = build_network(self.config, self.tokenizer, self.extra)
+        network.load_state_dict(self.average)
+        return network.eval()
 
-    def _summary(self) -> dict[str, Any]:
+    def pretrained(self, path: str | Path = "the checkpoint") -> Pretrained:
+        """The moving average of a recognizer, with the summary of its training.
+
+        Raises CheckpointError with `path`, its file, for another task or a damaged summary.
+        """
+        config = self.of(Config, path).config
+        if not isinstance(config, Config) or self.tokenizer is None:
+            raise CheckpointError(f"{path} has no text units")
+        return Pretrained(config, self.tokenizer, self.average, self.summary(path))
+
+    def summary(self, path: str | Path = "the checkpoint") -> dict[str, Any]:
+        """A summary of the training, for exported files. Raises CheckpointError with `path` if it is damaged."""
         try:
-            history = self.training.get("history") or [{}]
+            unit = task_class(self.config).unit.name
+            history = self.training.get("history") or [{"name": "", "values": {}}]
+            name, scores = history[-1]["name"], history[-1]["values"]
             return {
                 "steps": int(self.training.get("step", 0)),
-                "audio_hours": round(float(self.training.get("audio_hours", 0.0)), 2),
-                ERROR_RATES[bool(self.phones)]: {
-                    str(name): round(float(rate), 4) for name, rate in history[-1].get("wer", {}).items()
+                unit: round(float(self.training.get(unit, 0.0)), 2),
+                ERROR_RATES.get(name, name.lower().replace(" ", "_")): {
+                    str(key): round(float(value), 4) for key, value in scores.items()
                 },
                 "data": [Path(name).name for name in self.config.data.train],
                 "torch": torch.__version__.split("+")[0],
             }
         except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise CheckpointError(
-                f"the summary of the training in the checkpoint is damaged ({error}): take another one of the run"
+                f"the summary of the training in {path} is damaged ({error}): take another checkpoint of the run"
             ) from error
+
+    def save(self, path: Path) -> None:
+        """Writes atomically: `path` has its former content or all of the new one. Raises OSError on failure."""
+        values = {"format_version": FORMAT_VERSION, **vars(self), "config": self.config.to_dict()}
+        values["tokenizer"] = self.tokenizer and self.tokenizer.to_dict()
+        write_values(path, values)
+
+    @staticmethod
+    def load(path: str | Path) -> Checkpoint:
+        """Reads a checkpoint. Raises CheckpointError with the file and the reason."""
+        values = read_values(path)
+        if not isinstance(values, dict) or "format_version" not in values:
+            raise CheckpointError(f"{path} is not a checkpoint of `asr train`")
+        if (found := values.pop("format_version")) != FORMAT_VERSION:
+            raise CheckpointError(f"{path} has checkpoint format {found!r}; this version reads format {FORMAT_VERSION}")
+        try:
+            values["config"] = recipe_of(values["config"])
+            values["tokenizer"] = values["tokenizer"] and Tokenizer.from_dict(values["tokenizer"])
+            checkpoint = Checkpoint(**values)
+            checkpoint.check()
+        except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+            reason = str(error).splitlines()[0]
+            raise CheckpointError(f"{path} is not an asr-stream checkpoint, or it is damaged: {reason}") from error
+        return checkpoint
 
     def save_step(self, folder: Path, keep: int) -> None:
         """Saves the checkpoint of its step in the folder of a run and keeps only the newest `keep` checkpoints.
@@ -124,9 +125,12 @@ class Checkpoint(CheckpointFile):
             part.unlink()
 
     def check(self) -> None:
+        """Raises ValueError if the parts do not fit together."""
+        with torch.device("meta"):  # shapes without memory
+            network = build_network(self.config, self.tokenizer, self.extra)
         for weights in (self.weights, self.average):
-            check_weights(weights, self.model_config)
-        if not isinstance(self.training, dict):
+            check_weights(weights, network)
+        if not isinstance(self.training, dict) or not isinstance(self.extra, dict):
             raise ValueError("the state of its training is not a dictionary")
 
 
@@ -162,13 +166,13 @@ def read_values(path: str | Path) -> Any:
         ) from None
 
 
-def kind_of(path: Path) -> str | None:
-    """The kind of a checkpoint that is not from a recognizer; None for anything else."""
+def task_of(source: str | Path) -> str:
+    """The task of a checkpoint or of the folder of a run, for the choice of its reader, which reports errors."""
     try:
-        values = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    except Exception:  # the reader of this kind reports errors of the file
-        return None
-    return values.get("kind") if isinstance(values, dict) else None
+        values = torch.load(resolve(source), map_location="cpu", weights_only=True, mmap=True)
+        return str(values["config"].get("task", Config.task))
+    except Exception:  # also for files that are no checkpoints, such as weights of a recognizer
+        return Config.task
 
 
 def checkpoints(folder: Path) -> list[Path]:
@@ -205,14 +209,15 @@ def load_pretrained(source: str | Path) -> Pretrained:
         return Pretrained.load(path)
     if path.suffix == ".onnx":
         return load_exported(path)
-    return Checkpoint.load(path).pretrained()
+    return Checkpoint.load(path).pretrained(path)
 
 
 def average_newest(folder: str | Path, count: int) -> Checkpoint:
     """The newest checkpoint of a run, with the mean of the weights of the run's newest `count` as its average.
 
     It averages the weights as trained (Vaswani et al. 2017); the mean of the moving averages would only lag more.
-    Raises CheckpointError if there are fewer checkpoints, or if they differ in network or text units.
+    Raises CheckpointError if there are fewer checkpoints, or if they differ in network or text units, or if they are of
+    another task.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -225,7 +230,7 @@ def average_newest(folder: str | Path, count: int) -> Checkpoint:
             f"cannot average {count} checkpoints of {folder}, which has {len(found)}: "
             f"choose 1 to {len(found)}, or train with a larger train.keep_checkpoints"
         )
-    newest = Checkpoint.load(found[-1])
+    newest = Checkpoint.load(found[-1]).of(Config, found[-1])
     mean = {name: value.clone() for name, value in newest.weights.items()}
     for number, path in enumerate(reversed(found[-count:-1]), 2):
         other = Checkpoint.load(path)
@@ -247,6 +252,8 @@ def check_same_network(
 
 def check_units(trained: Checkpoint | Pretrained, config: TokenizerConfig, source: str) -> None:
     """Raises CheckpointError if `config` describes other text units than those that the weights were trained with."""
+    if trained.tokenizer is None:
+        raise CheckpointError(f"the weights of {source} have no text units")
     kind = trained.tokenizer.kind
     theirs = {"kind": kind} if kind == "char" else {"kind": kind, "vocab_size": trained.config.tokenizer.vocab_size}
     differing = {name: value for name, value in theirs.items() if getattr(config, name) != value}
@@ -259,13 +266,13 @@ def check_units(trained: Checkpoint | Pretrained, config: TokenizerConfig, sourc
         )
 
 
-def check_shape(trained: Config, config: Config, source: str) -> None:
+def check_shape(trained: Recipe, config: Recipe, source: str) -> None:
     """Raises CheckpointError if the weights belong to another network than `config` describes."""
     theirs, ours = trained.model, config.model
     differing = [
         f"model.{field.name} is {getattr(theirs, field.name)!r} there, {getattr(ours, field.name)!r} here"
         for field in dataclasses.fields(ours)
-        if field.name not in ("dropout", "vocab_size", "phones")
+        if field.name not in ("dropout", "vocab_size", "phones", "num_pieces")
         and getattr(ours, field.name) != getattr(theirs, field.name)
         and not (field.name == "running_mean" and ours.running_mean)  # a missing running mean starts at zero
     ]

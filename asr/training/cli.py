@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import argparse
+from textwrap import fill
 
 from rich.console import Console
 
-from asr.recipe import RECIPES, load_config
+from asr.recipe import RECIPES, load_recipe
 
 EPILOG = """\
-recipes: {recipes}
+recipes:
+{recipes}
 
 examples:
   asr train tiny data.train=data/train data.valid=data/dev
   asr train tiny ... --resume                   continues after Ctrl-C
   asr train finetune data.train=data/mine train.minutes=10
+  asr train neural-lm 'data.train=[lines.txt*0.8,sentences.txt*0.2]'
   asr train librispeech-100h --dry-run --on h100
   asr train librispeech-100h --trial 20
   torchrun --nproc_per_node=4 -m asr.cli train librispeech-960h
@@ -24,7 +27,9 @@ MIN_TRIAL = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = EPILOG.format(recipes=", ".join(sorted(path.stem for path in RECIPES.glob("*.yaml"))))
+    names = ", ".join(sorted(path.stem for path in RECIPES.glob("*.yaml")))
+    wrapped = fill(names, 76, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+    parser.epilog = EPILOG.format(recipes=wrapped)
     parser.add_argument("config", help="a YAML file, or the name of a bundled recipe")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="e.g. optim.lr=5e-4 train.output=runs/mine")
     parser.add_argument("--resume", action="store_true", help="continue from the newest checkpoint in train.output")
@@ -46,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    config = load_config(args.config, args.overrides)
+    config = load_recipe(args.config, args.overrides)
     if args.dry_run or args.on:
         from asr.training.cost import dry_run
 
@@ -55,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     if args.trial is not None:
         if args.trial < MIN_TRIAL:
             raise ValueError(f"--trial {args.trial} must be at least {MIN_TRIAL}: the first steps are slower")
-        from asr.training.train import trial
+        from asr.training.trial import trial
 
         return trial(config, args.trial, Console())
     from asr.training.train import train

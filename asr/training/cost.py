@@ -10,7 +10,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from asr.config import Config, ConfigError
+from asr.config import Config, ConfigError, Recipe
 from asr.features import ENCODER_FRAME_MS, NUM_MEL_BINS
 
 if TYPE_CHECKING:
@@ -49,15 +49,16 @@ GPUS = {
 }
 
 
-class Flops(NamedTuple):
-    """per_s: operations per second of audio; peak: operations per second of all devices of a training."""
-
-    per_s: float
-    peak: float
-
-
 def tokens_per_s(config: Config) -> float:
     return TOKENS_PER_S.get(config.tokenizer.kind, PIECES_PER_S)
+
+
+def flops_per_unit(num_weights: int, num_layers: int, dim: int, length: int) -> float:
+    """Floating-point operations of training a Transformer per token, forward and backward.
+
+    num_weights: of its matrices without the embeddings, with the output layer; length: tokens that one attends to.
+    """
+    return 6.0 * num_weights + 12.0 * num_layers * dim * length
 
 
 def flops_per_s(config: Config, utterance_s: float) -> float:
@@ -78,20 +79,15 @@ def flops_per_s(config: Config, utterance_s: float) -> float:
     return 2 * 3 * config.loss.num_views * (encoder + decoder) / utterance_s
 
 
-def dry_run(config: Config, name: str, device: str, console: Console) -> None:
+def dry_run(recipe: Recipe, name: str, device: str, console: Console) -> None:
     """Prints the cost of training. device: a name of GPUS, or "" for all of them. Raises ConfigError for another."""
     from rich.table import Table
 
     if device not in ("", *GPUS):
         raise ConfigError(f"--on {device!r} is not in the table: take one of {', '.join(GPUS)}")
-    hours, utterance_s = _data(config, console)
-    step_s = config.data.max_batch_s * max(1, config.train.batches_per_step)
-    total_s = step_s * config.train.max_steps
-    flops = flops_per_s(config, utterance_s) * total_s
-    epochs = f", {total_s / 3600 / hours:.1f} epochs of {hours:.1f} h" if hours else ""
+    flops, what = _speech(recipe, console) if isinstance(recipe, Config) else _text(recipe)
     console.print(
-        f"{name}: {config.train.max_steps} steps of {step_s:g} s of audio with its padding: at most "
-        f"{total_s / 3600:.0f} h{epochs}; {flops / 1e18:.3g} EFLOP in {config.train.precision}\n"
+        f"{name}: {recipe.train.max_steps} steps of {what}; {flops / 1e18:.3g} EFLOP in {recipe.train.precision}\n"
         f"measure memory and time on a device: asr train {name} --trial 20",
         markup=False,
         highlight=False,
@@ -101,11 +97,33 @@ def dry_run(config: Config, name: str, device: str, console: Console) -> None:
     table = Table("device", f"days at {high:.0%} to {low:.0%} of its peak rate", "EUR")
     for each in [device] if device else GPUS:
         gpu = GPUS[each]
-        rate = 1e12 * (gpu.bf16 if config.train.precision == "bf16" else gpu.fp32)
+        rate = 1e12 * (gpu.bf16 if recipe.train.precision == "bf16" else gpu.fp32)
         days = [flops / (rate * share) / 86400 for share in (high, low)]
         euros = [24 * gpu.euros * each for each in days]
         table.add_row(each, *(" to ".join(map(_rounded, pair)) for pair in (days, euros)))
     console.print(table)
+
+
+def _speech(config: Config, console: Console) -> tuple[float, str]:
+    """Operations of a whole training of a recognizer, and the size of its steps."""
+    hours, utterance_s = _data(config, console)
+    step_s = config.data.max_batch_s * max(1, config.train.batches_per_step)
+    total_s = step_s * config.train.max_steps
+    epochs = f", {total_s / 3600 / hours:.1f} epochs of {hours:.1f} h" if hours else ""
+    what = f"{step_s:g} s of audio with its padding: at most {total_s / 3600:.0f} h{epochs}"
+    return flops_per_s(config, utterance_s) * total_s, what
+
+
+def _text(recipe: Recipe) -> tuple[float, str]:
+    """The same for a task on text."""
+    from asr.training.task import TextTask, task_class
+
+    task, data = task_class(recipe), recipe.data
+    if not issubclass(task, TextTask):
+        raise TypeError(f"{recipe.task} is no task on text")
+    units = data.rows * data.length * max(1, recipe.train.batches_per_step)
+    total = units * recipe.train.max_steps
+    return task.flops(recipe) * total, f"{units} {task.unit.shown}: {total / 1e6:,.0f} million"
 
 
 def _rounded(value: float) -> str:

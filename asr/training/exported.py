@@ -13,7 +13,7 @@ from asr.recipe import network_config
 from asr.runtime.metadata import MetadataError, ModelMetadata
 from asr.runtime.onnx_session import ModelError, read_properties
 from asr.tokenizer import Tokenizer
-from asr.training.pretrained import CheckpointError, Pretrained, check_weights
+from asr.training.pretrained import CheckpointError, Pretrained
 
 BUNDLED = Path(__file__).parents[1] / "models" / "tiny.onnx"
 """The bundled encoder."""
@@ -44,7 +44,7 @@ def load_exported(path: Path) -> Pretrained:
         if metadata.decoder_onnx:
             weights |= _tensors(onnx.load_from_string(metadata.decoder_onnx), "")
         loaded = Pretrained(config, tokenizer, weights, metadata.training, metadata.license)
-        check_weights(loaded.weights, loaded.model_config)
+        loaded.check()
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(
             f"{path} has no weights for training: {error}; take the .safetensors file or the checkpoint that it was "

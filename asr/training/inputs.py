@@ -89,7 +89,7 @@ def check_letters(tokenizer: Tokenizer, texts: Iterable[str]) -> None:
         raise ValueError(
             f"data.train has letters that the model to start from does not write: {letters}{more}. "
             "Prepare the text with the model's letters (`asr prepare` has --upper, --lower and --alphabet), start "
-            "a new run from it with train.new_units=true, which adds them, or train from scratch with train.init="
+            "a new run from it with data.new_units=true, which adds them, or train from scratch with train.init="
         )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
-from torch import Tensor
+from torch import Tensor, nn
 
 from asr.config import Config, ModelConfig
 from asr.files import replacing
@@ -27,7 +27,7 @@ from asr.tokenizer import Tokenizer
 FORMAT_VERSION = 1
 HEADER = "asr_stream"
 """The metadata entry with the header as JSON."""
-ERROR_RATES = ("wer", "phone_error_rate")
+ERROR_RATES = {"WER": "wer", "PER": "phone_error_rate"}
 """Keys of the last error rates in the summary of a training: word errors, or phone errors if the model has phones."""
 
 
@@ -61,6 +61,12 @@ class Pretrained:
         model = AsrModel(self.model_config)
         model.load_state_dict(self.weights)
         return model.eval()
+
+    def check(self) -> None:
+        """Raises ValueError unless the weights are those of the network."""
+        with torch.device("meta"):  # shapes without memory
+            network = AsrModel(self.model_config)
+        check_weights(self.weights, network)
 
     def save(self, path: Path) -> None:
         """Writes a .safetensors file atomically, in float16 if that is exact. Raises OSError."""
@@ -103,7 +109,7 @@ class Pretrained:
                 dict(header["training"]),
                 str(header["license"]),
             )
-            check_weights(loaded.weights, loaded.model_config)
+            loaded.check()
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"{path} has no usable asr-stream weights: {error}") from error
         return loaded
@@ -119,10 +125,9 @@ def _checksum(header: dict[str, Any], tensors: dict[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def check_weights(weights: dict[str, Tensor], config: ModelConfig) -> None:
-    """Raises ValueError unless `weights` are finite and exactly those of the network that `config` describes."""
-    with torch.device("meta"):  # shapes without memory
-        expected = {name: value.shape for name, value in AsrModel(config).state_dict().items()}
+def check_weights(weights: dict[str, Tensor], network: nn.Module) -> None:
+    """Raises ValueError unless `weights` are finite and exactly those of `network`, whose values do not matter."""
+    expected = {name: value.shape for name, value in network.state_dict().items()}
     odd = sorted({name for name, _ in expected.items() ^ {name: w.shape for name, w in weights.items()}.items()})
     if odd:
         raise ValueError(f"weights that do not match its configuration: {', '.join(odd[:3])}")
@@ -140,7 +145,7 @@ def with_new_units(pretrained: Pretrained, letters: Iterable[str]) -> Pretrained
     """
     tokenizer = pretrained.tokenizer
     if tokenizer.kind != "char":
-        raise ValueError(f"train.new_units adds letters, but the model of train.init writes {tokenizer.kind} units")
+        raise ValueError(f"data.new_units adds letters, but the model of train.init writes {tokenizer.kind} units")
     tokenizer = Tokenizer("char", (*tokenizer.tokens, *letters))
     weights = AsrModel(with_vocab(pretrained.config.model, tokenizer.vocab_size)).state_dict()
     for name, value in pretrained.weights.items():

@@ -33,13 +33,13 @@ from asr.training.pretrained import CheckpointError
         {"history": {"a": 1}},
         {"history": torch.zeros(2)},
         {"history": [None]},
-        {"history": [{"wer": [0.5]}]},
-        {"history": [{"wer": {"full": None}}]},
+        {"history": [{"name": "PER", "values": [0.5]}]},
+        {"history": [{"name": "PER", "values": {"full": None}}]},
     ],
     ids=str,
 )
 def test_a_damaged_summary_of_the_training_is_named(checkpoint: Checkpoint, training: dict[str, object]) -> None:
-    with pytest.raises(CheckpointError, match=r"summary of the training .* is damaged .* another one"):
+    with pytest.raises(CheckpointError, match=r"summary of the training .* is damaged .* another checkpoint"):
         dataclasses.replace(checkpoint, training=training).pretrained()
 
 

@@ -60,7 +60,7 @@ def test_training_with_a_lexicon_learns_phones_and_resumes(
     (path,) = checkpoints(tmp_path / "run")
     checkpoint = Checkpoint.load(path)
     assert checkpoint.config.model.phones == ("TA", "TB", "TC", "TD", "TE", "TF")
-    assert checkpoint.training["history"][-1]["wer"]["full"] < 0.5  # of phones; 1.0 without training
+    assert checkpoint.training["history"][-1]["values"]["full"] < 0.5  # of phones; 1.0 without training
     assert checkpoint.pretrained().model().phone_ctc.weight.shape == (13, 48)
     assert main([*arguments, *options, "train.max_steps=261", "--resume"]) == 0
     printed = " ".join(capsys.readouterr().out.split())

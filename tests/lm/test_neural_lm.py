@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import copy
-import itertools
 import math
-import signal
 import subprocess
 import sys
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -20,23 +15,28 @@ import onnx
 import pytest
 import torch
 import torch.nn.functional as F
+from rich.console import Console
 
 from asr.cli import main
 from asr.export import neural_lm as exporting
 from asr.export.graph import trace
 from asr.export.neural_lm import NeuralLmGraph, example_tree, export_neural_lm
-from asr.neural_lm.checkpoint import NeuralLmCheckpoint
-from asr.neural_lm.config import DEFAULTS, NeuralLmConfig
+from asr.neural_lm.config import NeuralLmConfig
 from asr.neural_lm.model import NeuralLm, causal
+from asr.neural_lm.task import NeuralLmTask, from_onnx, perplexity
 from asr.neural_lm.text import learn_pieces, read, rows
-from asr.neural_lm.train import perplexity, rate, train
+from asr.recipe import load_recipe
 from asr.runtime.neural_lm import NeuralLmFile
 from asr.runtime.onnx_session import ModelError
 from asr.tokenizer import SOS_EOS_ID, Tokenizer
-from asr.training.checkpoint import CheckpointError
-from asr.training.short import TrainingError
+from asr.training.checkpoint import Checkpoint, checkpoints
+from asr.training.train import Trainer
 
 LINES = ["THE CAT SAT ON THE MAT", "A DOG SAW THE CAT", "THE DOG RAN", "WE SAW A CAT ON A MAT"] * 40
+TINY = [
+    *("model.dim=16", "model.num_heads=2", "model.num_layers=2", "model.ff_dim=24", "tokenizer.vocab_size=40"),
+    *("data.rows=8", "data.length=16", "optim.lr=1e-2", "train.device=cpu", "train.log_every=5"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -55,16 +55,14 @@ def tiny(tokenizer: Tokenizer) -> NeuralLmConfig:
     return NeuralLmConfig(tokenizer.vocab_size, dim=16, num_heads=2, num_layers=2, ff_dim=24)
 
 
-def trained(text_file: Path, tokenizer: Tokenizer, path: Path, steps: int, **options: int) -> NeuralLmCheckpoint:
-    settings = {"rows": 8, "length": 16, "lr": 1e-2, "save_every": 5}
-    return train(
-        [read(text_file, 1.0, tokenizer)],
-        path,
-        tokenizer,
-        replace(DEFAULTS, steps=steps, **(settings | options)),  # type: ignore[arg-type]
-        tiny(tokenizer),
-        resume=NeuralLmCheckpoint.load(path) if path.exists() else None,
-    )
+def command(text_file: Path, run: Path, steps: int, *options: str) -> list[str]:
+    settings = [f"data.train={text_file}", f"train.output={run}", f"train.max_steps={steps}"]
+    return ["train", "neural-lm", *TINY, *settings, *options]
+
+
+def trained(text_file: Path, run: Path, steps: int, *options: str) -> Checkpoint:
+    assert main(command(text_file, run, steps, *options)) == 0
+    return Checkpoint.load(checkpoints(run)[-1])
 
 
 def test_tree_scores_each_sentence_as_if_alone(tokenizer: Tokenizer) -> None:
@@ -85,71 +83,9 @@ def test_tree_scores_each_sentence_as_if_alone(tokenizer: Tokenizer) -> None:
         assert torch.allclose(scores[path[::-1][1:]], expected, atol=1e-4)
 
 
-def test_training_ends_after_its_minutes(
-    text_file: Path, tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = itertools.count(step=12.0)
-    monkeypatch.setattr("asr.neural_lm.train.time", SimpleNamespace(monotonic=lambda: next(clock)))
-    shares: list[float] = []
-    path, options = tmp_path / "lm.pt", replace(DEFAULTS, steps=100, rows=8, length=16)
-    training = partial(train, [read(text_file, 1.0, tokenizer)], path, tokenizer, options, tiny(tokenizer), minutes=2.0)
-    done = training(on_step=lambda report: shares.append(report.share))
-    assert 0 < done.step == len(shares) < 10
-    assert shares == sorted(shares)
-    assert shares[-1] == 1.0
-    assert training(resume=NeuralLmCheckpoint.load(path)).step == done.step  # its minutes have passed
-
-
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.usefixtures("restore_signals")
-def test_ending_signals_save_the_last_step(
-    ending: signal.Signals,
-    text_file: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    steps, clip = itertools.count(), torch.nn.utils.clip_grad_norm_
-
-    def interrupted(*args: Any, **options: Any) -> torch.Tensor:
-        if next(steps) == 2:
-            signal.raise_signal(ending)
-        return clip(*args, **options)
-
-    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", interrupted)
-    output, handler = tmp_path / "lm.pt", signal.getsignal(signal.SIGTERM)
-    command = ["neural-lm", str(text_file), "-o", str(output), "--pieces", "40", "--layers", "1", "--rows", "1"]
-    assert main([*command, "--steps", "9"]) == 130
-    assert f"{output} is saved, continue with --resume" in capsys.readouterr().err
-    assert NeuralLmCheckpoint.load(output).step == 2
-    assert signal.getsignal(signal.SIGTERM) == handler
-
-
-def test_non_finite_gradients_change_nothing(
-    text_file: Path, tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One is skipped. A rate that makes all of them non-finite ends with an error and leaves the last good file."""
-    path, clip, steps = tmp_path / "lm.pt", torch.nn.utils.clip_grad_norm_, itertools.count(1)
-    bad: set[int] = set()
-
-    def clip_(*args: Any, **options: Any) -> torch.Tensor:
-        return clip(*args, **options) * (float("nan") if next(steps) in bad else 1.0)
-
-    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", clip_)
-    good = trained(text_file, tokenizer, path, 5)
-    bad.add(6)
-    skipped = trained(text_file, tokenizer, path, 6)
-    assert skipped.step == 6
-    assert all(torch.equal(value, good.weights[name]) for name, value in skipped.weights.items())
-    bad.update(range(7, 100))
-    with pytest.raises(TrainingError, match="gradients of the last 34 steps, up to step 40, are not finite: lower the"):
-        trained(text_file, tokenizer, path, 60, save_every=1000)
-    assert NeuralLmCheckpoint.load(path).step == 6
-
-
 @pytest.mark.parametrize("steps", [2, 3])
 def test_only_long_trainings_are_compiled(
-    text_file: Path, tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
+    text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
     """In one graph, which computes the same."""
     compiled, compile_graph = [], torch.compile
@@ -159,10 +95,10 @@ def test_only_long_trainings_are_compiled(
         return compile_graph(module, backend="eager", fullgraph=True)
 
     monkeypatch.setattr(torch, "compile", compile_)
-    expected = trained(text_file, tokenizer, tmp_path / "eager.pt", steps)
+    expected = trained(text_file, tmp_path / "eager", steps)
     assert not compiled
-    monkeypatch.setattr("asr.neural_lm.train.COMPILED_FROM", 3)
-    found = trained(text_file, tokenizer, tmp_path / "compiled.pt", steps)
+    monkeypatch.setattr("asr.neural_lm.task.COMPILED_FROM", 3)
+    found = trained(text_file, tmp_path / "compiled", steps)
     assert len(compiled) == (steps == 3)
     for name, value in expected.weights.items():
         torch.testing.assert_close(found.weights[name], value)
@@ -181,14 +117,8 @@ def test_perplexity_is_the_mean_over_pieces(tokenizer: Tokenizer) -> None:
     assert perplexity(model, pieces) == pytest.approx(math.exp(total / 300))
 
 
-def test_rate_falls_to_zero_over_the_last_share() -> None:
-    options = replace(DEFAULTS, steps=1000, lr=1.0)
-    assert [round(rate(options, step, step / 1000, 0.5), 3) for step in (99, 400, 750, 999)] == [0.5, 1.0, 0.5, 0.002]
-    assert rate(options, 400, 0.9, 0.5) == pytest.approx(0.2)  # a training of some minutes, of which 90 % have passed
-
-
 def test_training_learns_the_text(text_file: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
-    model = trained(text_file, tokenizer, tmp_path / "lm.pt", 60).model()
+    model = trained(text_file, tmp_path / "lm", 60, "optim.warmup_steps=10").network()
     ids = torch.tensor([[SOS_EOS_ID, *tokenizer.encode("THE DOG RAN"), SOS_EOS_ID]])
     depth, mask = causal(ids.shape[1] - 1)
     with torch.no_grad():
@@ -196,22 +126,40 @@ def test_training_learns_the_text(text_file: Path, tokenizer: Tokenizer, tmp_pat
     assert float(loss) < 0.6 * math.log(tokenizer.vocab_size)
 
 
-def test_resumed_training_is_the_same_to_the_bit(text_file: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
-    whole = trained(text_file, tokenizer, tmp_path / "whole.pt", 12)
-
-    class Stop(Exception):
-        pass
-
-    def stop(report: object, name: str, perplexity: float) -> None:
-        raise Stop
-
-    options = replace(DEFAULTS, steps=12, rows=8, length=16, lr=1e-2, save_every=5)
-    text = read(text_file, 1.0, tokenizer)
-    with pytest.raises(Stop):
-        train([text], tmp_path / "parts.pt", tokenizer, options, tiny(tokenizer), on_scores=stop)
-    parts = trained(text_file, tokenizer, tmp_path / "parts.pt", 12)
-    assert parts.step == whole.step == 12
+def test_resumed_training_is_the_same_to_the_bit(text_file: Path, tmp_path: Path) -> None:
+    options = ["train.batches_per_step=2", "optim.cooldown=0"]
+    whole = trained(text_file, tmp_path / "whole", 12, *options)
+    trained(text_file, tmp_path / "parts", 5, *options)
+    parts = trained(text_file, tmp_path / "parts", 12, *options, "--resume")
+    assert parts.training["place"] == whole.training["place"] == {"batch": 24}
     assert all(torch.equal(parts.weights[name], value) for name, value in whole.weights.items())
+
+
+def test_processes_share_the_batches_of_a_step(text_file: Path, tmp_path: Path) -> None:
+    arguments = command(text_file, tmp_path / "run", 1, "train.batches_per_step=4")
+    trainer = Trainer(load_recipe(arguments[1], arguments[2:]), False, Console(quiet=True))
+    task, numbers = trainer.task, {}
+    assert isinstance(task, NeuralLmTask)
+    for world_size in (1, 2):
+        for rank in range(world_size):
+            task._job = trainer.job._replace(rank=rank, world_size=world_size)
+            step = next(task.steps({"batch": 8}))
+            assert step.place == {"batch": 12} and step.amount == 4 / world_size * 8 * 16
+            numbers[world_size, rank] = [task.batch(each).seed for each in step.gathered]
+    assert numbers == {(1, 0): [8, 9, 10, 11], (2, 0): [8, 10], (2, 1): [9, 11]}
+
+
+def test_the_best_weights_have_the_lowest_mean_perplexity(text_file: Path, tmp_path: Path) -> None:
+    """That of all texts, with their weights."""
+    other = tmp_path / "other.txt"
+    other.write_text("\n".join(["A MAT SAT ON THE DOG", "THE MAT RAN"] * 60) + "\n")
+    texts = f"data.train=[{text_file}*3,{other}]"
+    trained(text_file, tmp_path / "run", 20, texts, "train.valid_every=10", "optim.warmup_steps=0")
+    history = Checkpoint.load(tmp_path / "run" / "best.pt").training["history"]
+    assert [set(row["values"]) for row in history] == [{"lines.txt", "other.txt"}] * len(history)
+    values = history[-1]["values"]
+    mean = math.exp(0.75 * math.log(values["lines.txt"]) + 0.25 * math.log(values["other.txt"]))
+    assert history[-1]["judged"] == pytest.approx(mean) == min(row["judged"] for row in history)
 
 
 def test_texts_are_drawn_by_weight_at_utterance_starts(text_file: Path, tokenizer: Tokenizer) -> None:
@@ -229,8 +177,8 @@ def test_texts_are_drawn_by_weight_at_utterance_starts(text_file: Path, tokenize
 def test_exported_files_score_as_pytorch_does(
     text_file: Path, tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checkpoint = trained(text_file, tokenizer, tmp_path / "lm.pt", 30)
-    tree = example_tree(checkpoint.config.num_pieces, 30)
+    checkpoint = trained(text_file, tmp_path / "lm", 30)
+    tree = example_tree(tokenizer.vocab_size, 30)
     graphs = []
 
     def traced_once(*arguments: Any) -> onnx.ModelProto:
@@ -248,16 +196,18 @@ def test_exported_files_score_as_pytorch_does(
         assert (file.metadata.share, file.metadata.weight) == (0.4, 1.1)
         for word in ("CAT", "MATS", "XYLOPHONE"):
             assert file.metadata.pieces_of(word) == ([] if "X" in word else tokenizer.encode(word))
-        expected = log_probs(checkpoint, tree)
+        expected = log_probs(checkpoint.network(), tree)
         assert np.abs(file.log_probs(*tree) - expected)[1:].max() < (0.5 if int8 else 2e-3)
-    again = NeuralLmCheckpoint.from_onnx(report.path)  # the weights in int8 can be trained further
-    assert again.tokenizer.tokens == tokenizer.tokens and again.config == checkpoint.config
+    shape, units, weights = from_onnx(report.path)  # the weights in int8 can be trained further
+    assert units.tokens == tokenizer.tokens and shape == tiny(tokenizer)
+    again = NeuralLm(shape).eval()
+    again.load_state_dict(weights)
     assert np.abs(log_probs(again, tree) - expected)[1:].max() < 0.2
 
 
-def log_probs(checkpoint: NeuralLmCheckpoint, tree: tuple[np.ndarray, ...]) -> np.ndarray:
+def log_probs(model: NeuralLm, tree: tuple[np.ndarray, ...]) -> np.ndarray:
     with torch.no_grad():
-        return NeuralLmGraph(checkpoint.model())(*(torch.from_numpy(each) for each in tree)).numpy()
+        return NeuralLmGraph(model)(*(torch.from_numpy(each) for each in tree)).numpy()
 
 
 @pytest.mark.slow
@@ -265,38 +215,64 @@ def test_commands_train_export_and_train_further(
     text_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exporting, "NUM_BLOCKS", 1)  # more of them take longer to trace
-    output = tmp_path / "lm.pt"
-    command = ["neural-lm", f"{text_file}*2", "-o", str(output), "--lr", "1", "--rows", "4"]
-    assert main([*command, "--steps", "1", "--layers", "1", "--pieces", "40"]) == 0
-    assert NeuralLmCheckpoint.load(output).config.num_layers == 1
-    assert main([*command, "--steps", "1"]) == 1
-    assert "--resume" in capsys.readouterr().err
-    assert main([*command, "--steps", "2", "--resume"]) == 0
-    assert NeuralLmCheckpoint.load(output).step == 2
-    assert main(["export", str(output), "-o", str(tmp_path / "lm.onnx"), "--int8"]) == 0
+    run, file = tmp_path / "lm", tmp_path / "lm.onnx"
+    assert main(command(text_file, run, 2, f"data.train={text_file}*2", "optim.warmup_steps=0")) == 0
+    output = capsys.readouterr().out
+    assert "weight 2" in output and "perplexity lines.txt " in output and f"asr export {run} -o lm.onnx" in output
+    assert main(["export", str(run), "-o", str(file), "--int8"]) == 0
     assert "int8" in capsys.readouterr().out
-    further = [*command[:3], str(tmp_path / "further.pt"), "--init", str(tmp_path / "lm.onnx"), "--rows", "4"]
-    assert main([*further, "--steps", "1"]) == 0
-    assert NeuralLmCheckpoint.load(tmp_path / "further.pt").summary["pieces"] == 3 * 4 * 128
-    assert main([*further[:3], str(tmp_path / "other.pt"), "--init", str(output)]) == 1
-    assert f"{output} is not a neural language model of asr export" in capsys.readouterr().err
-    assert main([*further, "--resume"]) == 1
-    assert "--init cannot be given with it" in capsys.readouterr().err
-    for wrong, error in (
-        (["--lr", "0"], "--lr 0.0 must be above 0"),
-        (["--rows", "0"], "--rows 0 must be at least 1"),
-        (["--minutes", "0"], "--minutes 0.0 must be above 0"),
-        (["--layers", "2", "--init", "bundled"], "--layers is for a new network"),
-        (["--dim", "448", "--init", "bundled"], "--dim is for a new network"),
-        (["--dim", "450"], "--dim 450 must be a multiple of 64"),
+    trained(text_file, tmp_path / "further", 1, f"train.init={file}")
+    trained(text_file, tmp_path / "again", 1, f"train.init={run}")
+    for init, error in (
+        (text_file, f"{text_file} is not a checkpoint"),
+        (tmp_path / "no.onnx", "no.onnx: No such file"),
+        ("bundled", "model.dim is 384 there, 16 here"),
     ):
-        assert main([*command[:3], str(tmp_path / "other.pt"), *wrong]) == 1
+        assert main(command(text_file, tmp_path / "other", 1, f"train.init={init}")) == 1
         assert error in capsys.readouterr().err
+    assert main(["export", str(run), "-o", str(file), "--average", "2", "--lm", "x"]) == 1
+    assert "--average and --lm cannot be used for a neural language model" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "error"),
+    [
+        ("data.train=[]", "data.train = [] is not allowed: it must be one text file or more"),
+        ("data.rows=0", "data.rows = 0 is not allowed"),
+        ("model.dim=450", "model.dim = 450 must be a multiple of 2 * model.num_heads, 4"),
+        ("tokenizer.kind=bpe", "tokenizer.kind = 'bpe' must be wordpiece"),
+        ("augment.speeds=[1]", "unknown key 'augment'"),
+        ("data.train=nothing.txt", "nothing.txt"),
+        ("task=speech", "task = 'speech' is not allowed: it must be one of recognizer, neural_lm, punctuation"),
+    ],
+)
+def test_what_cannot_work_is_named(
+    text_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, error: str
+) -> None:
+    assert main(command(text_file, tmp_path / "run", 1, option)) == 1
+    assert error in capsys.readouterr().err
+
+
+def test_a_run_of_another_task_is_refused(text_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "run"
+    trained(text_file, run, 1)
+    assert main(["train", "punctuation", f"data.train={text_file}", f"train.output={run}", "--resume"]) == 1
+    assert "is a checkpoint of neural_lm, not of punctuation" in capsys.readouterr().err
+    assert main(["average", str(run), "-o", str(tmp_path / "mean.safetensors")]) == 1
+    assert "is a checkpoint of neural_lm, not of recognizer" in capsys.readouterr().err
+
+
+def test_the_cost_of_a_training_on_text(capsys: pytest.CaptureFixture[str]) -> None:
+    """Six operations for each weight, and those of attention; the table of pieces counts once."""
+    assert main(["train", "neural-lm", "--dry-run", "--on", "h100"]) == 0
+    output = capsys.readouterr().out
+    assert "6000 steps of 12288 pieces: 74 million; 0.00" in output and "h100" in output
 
 
 PEAK_OF_LONG_TREE = """
 import resource, sys
 from asr.export.neural_lm import example_tree
+from asr.recipe import load_recipe
 from asr.runtime.neural_lm import NeuralLmFile, bundled_neural_lm
 
 def peak_mb():
@@ -317,26 +293,17 @@ def test_scoring_a_long_tree_takes_little_memory() -> None:
     assert float(done.stdout) < 35, "MB; 47 with the scores of all nodes at once, 105 without an arena"
 
 
-@pytest.mark.parametrize("start", [["--init", "no.onnx"], ["--resume"]])
-def test_number_of_pieces_is_for_new_ones(start: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["neural-lm", "no.txt", "-o", str(tmp_path / "lm.pt"), *start, "--pieces", "40"]
-    assert main(command) == 1
-    assert "--pieces is for new word pieces: --resume and --init keep theirs" in capsys.readouterr().err
-
-
 def test_a_missing_package_is_named_with_its_extra(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    text_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
-    assert main(["neural-lm", "no.txt", "-o", str(tmp_path / "lm.pt"), "--init", "bundled"]) == 1
+    assert main(command(text_file, tmp_path / "run", 1, "train.init=bundled")) == 1
     error = capsys.readouterr().err
-    assert "asr neural-lm needs more packages (import of onnx" in error and "[train]" in error
+    assert "asr train needs more packages (import of onnx" in error and "[train]" in error
 
 
 def test_what_is_not_a_language_model_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "other.pt"
-    torch.save({"kind": "other"}, path)
-    with pytest.raises(CheckpointError, match="not a checkpoint of a neural language model"):
-        NeuralLmCheckpoint.load(path)
+    torch.save({"config": {}}, path)
     with pytest.raises(ModelError):
         NeuralLmFile(path)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
-import itertools
 import math
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -16,25 +13,19 @@ import torch
 
 from asr import cli
 from asr._core import NUM_WORD_FEATURES, PUNCTUATION_OUTPUTS, punctuation_units
-from asr.config import OptimConfig
 from asr.export import punctuation as exporting
 from asr.export.graph import ExportError
 from asr.export.punctuation import example_texts, export_punctuation
-from asr.punctuation.batches import IGNORED, Batch
-from asr.punctuation.checkpoint import PunctuationCheckpoint
-from asr.punctuation.config import DEFAULTS, PunctuatorConfig
+from asr.punctuation.batches import IGNORED
 from asr.punctuation.corpus import HELD_OUT, Corpus, CorpusReader, read
 from asr.punctuation.evaluate import answer_running, evaluate, read_iwslt, tune
-from asr.punctuation.train import batch_loss, train
+from asr.punctuation.model import Punctuator
+from asr.punctuation.task import Batch, PunctuationLosses, load, with_offset
 from asr.runtime.metadata import MetadataError
 from asr.runtime.onnx_session import ModelError
 from asr.runtime.punctuation import Punctuation
-from asr.training.checkpoint import CheckpointError
-from asr.training.optim import build_optimizer
-from asr.training.short import TrainBar
+from asr.training.checkpoint import Checkpoint, CheckpointError, checkpoints
 from tests.support.punctuation import SMALL, sentences, write_prose
-
-OPTIONS = dataclasses.replace(DEFAULTS, steps=120, rows=8, length=48, lr=1e-2)
 
 
 def prose(count: int, seed: int) -> Corpus:
@@ -44,22 +35,43 @@ def prose(count: int, seed: int) -> Corpus:
     return reader.corpus()
 
 
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> PunctuationCheckpoint:
-    path = tmp_path_factory.mktemp("punctuation") / "small.pt"
-    train(prose(2000, 0), [], path, OPTIONS, SMALL)
-    return PunctuationCheckpoint.load(path)
+def command(text: Path, run: Path, steps: int, *options: str) -> list[str]:
+    """The arguments that train a small network."""
+    shape = [
+        f"model.{name}={list(value) if isinstance(value, tuple) else value}" for name, value in vars(SMALL).items()
+    ]
+    settings = [f"data.train={text}", f"train.output={run}", f"train.max_steps={steps}", "train.device=cpu"]
+    return ["train", "punctuation", *shape, "data.rows=8", "data.length=48", "optim.lr=1e-2", *settings, *options]
 
 
 @pytest.fixture(scope="module")
-def graph(checkpoint: PunctuationCheckpoint) -> onnx.ModelProto:
-    """That of `checkpoint`, traced once, because this takes seconds."""
-    return exporting.punctuation_graph(checkpoint.model())
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a training run."""
+    folder = tmp_path_factory.mktemp("punctuation")
+    text = write_prose(folder / "prose.txt", 3000)
+    assert cli.main(command(text, folder / "run", 120, "optim.warmup_steps=12")) == 0
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def checkpoint(run: Path) -> Checkpoint:
+    return load(run)[1]
+
+
+@pytest.fixture(scope="module")
+def model(run: Path) -> Punctuator:
+    return load(run)[0]
+
+
+@pytest.fixture(scope="module")
+def graph(model: Punctuator) -> onnx.ModelProto:
+    """That of `model`, traced once, because this takes seconds."""
+    return exporting.punctuation_graph(model)
 
 
 @pytest.fixture(scope="module")
 def files(
-    checkpoint: PunctuationCheckpoint, graph: onnx.ModelProto, tmp_path_factory: pytest.TempPathFactory
+    model: Punctuator, checkpoint: Checkpoint, graph: onnx.ModelProto, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[bool, Punctuation]:
     """float32 and int8"""
     folder = tmp_path_factory.mktemp("files")
@@ -68,13 +80,12 @@ def files(
         patch.setattr(exporting, "punctuation_graph", lambda model: copy.deepcopy(graph))
         for int8 in (False, True):
             path = folder / f"{int8}.onnx"
-            export_punctuation(checkpoint, path, int8=int8, license="Apache-2.0")
+            export_punctuation(model, checkpoint, path, int8=int8, license="Apache-2.0")
             found[int8] = Punctuation(path)
     return found
 
 
-def test_it_learns_the_rules_of_its_text(checkpoint: PunctuationCheckpoint) -> None:
-    model = checkpoint.model()
+def test_it_learns_the_rules_of_its_text(model: Punctuator) -> None:
     scores = evaluate(model, prose(200, 1))
     assert {name: f.f1 for name, f in scores.marks.items()} == pytest.approx(
         {"comma": 1, "period": 1, "question": 1, "all marks": 1}, abs=0.03
@@ -104,8 +115,7 @@ def test_a_forced_cut_gets_no_mark(files: dict[bool, Punctuation]) -> None:
     assert files[True](words, complete=False)[-1] == "yesterday"
 
 
-def test_the_file_agrees_with_pytorch(checkpoint: PunctuationCheckpoint, files: dict[bool, Punctuation]) -> None:
-    model = checkpoint.model()
+def test_the_file_agrees_with_pytorch(model: Punctuator, files: dict[bool, Punctuation]) -> None:
     for words, pauses_s, continues, complete in example_texts():
         expected = model.answer(words, pauses_s, continues=continues, complete=complete)
         found = files[False].answer(words, pauses_s, continues=continues, complete=complete)
@@ -159,11 +169,8 @@ def test_uses_the_look_ahead_to_the_last_word(files: dict[bool, Punctuation]) ->
         assert np.array_equal(file.answer(other).mark_probs[10].round(5), whole[10].round(5)) == same
 
 
-def test_windows_answer_as_the_whole_text_does(
-    checkpoint: PunctuationCheckpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_windows_answer_as_the_whole_text_does(model: Punctuator, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("asr.punctuation.evaluate.WINDOW", 20)
-    model = checkpoint.model()
     words = " ".join(sentences(15, 3)).lower().split()
     windows = answer_running(model, words)
     for a, b in zip(windows, model.answer(words), strict=True):
@@ -183,7 +190,11 @@ def test_pause_before_a_word_matters_unless_unknown(files: dict[bool, Punctuatio
 
 @pytest.mark.slow
 def test_a_damaged_graph_is_not_written(
-    checkpoint: PunctuationCheckpoint, graph: onnx.ModelProto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: Punctuator,
+    checkpoint: Checkpoint,
+    graph: onnx.ModelProto,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def damage(graph: onnx.ModelProto, examples: object) -> None:
         for tensor in graph.graph.initializer:
@@ -194,149 +205,46 @@ def test_a_damaged_graph_is_not_written(
     monkeypatch.setattr(exporting, "punctuation_graph", lambda model: copy.deepcopy(graph))
     monkeypatch.setattr(exporting, "quantize_statically", damage)
     with pytest.raises(ExportError, match="differs from PyTorch"):
-        export_punctuation(checkpoint, tmp_path / "bad.onnx", int8=True)
+        export_punctuation(model, checkpoint, tmp_path / "bad.onnx", int8=True)
     assert not list(tmp_path.iterdir())
 
 
-def test_interrupted_tuning_keeps_all_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupt(*_: object) -> float:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("asr.punctuation.train.tune", interrupt)
-    options = dataclasses.replace(DEFAULTS, steps=3, rows=2, length=32)
-    with pytest.raises(KeyboardInterrupt):
-        train(prose(200, 0), [("held out", prose(20, 1))], tmp_path / "new.pt", options, SMALL)
-    assert PunctuationCheckpoint.load(tmp_path / "new.pt").step == 3
-
-
 def test_resuming_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    corpus = prose(200, 0)
-    options = dataclasses.replace(DEFAULTS, steps=8, rows=2, length=32)
-    whole = train(corpus, [], tmp_path / "whole.pt", options, SMALL)
-    stopped = tmp_path / "stopped.pt"
-
-    steps = iter(range(100))
-    original = torch.nn.utils.clip_grad_norm_
-    with pytest.MonkeyPatch.context() as patch:
-
-        def interrupt(*args: object, **kwargs: object) -> object:
-            if next(steps) == 4:
-                raise KeyboardInterrupt
-            return original(*args, **kwargs)  # type: ignore[arg-type]
-
-        patch.setattr(torch.nn.utils, "clip_grad_norm_", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            train(corpus, [], stopped, options, SMALL)
-    saved = PunctuationCheckpoint.load(stopped)
-    assert saved.step == 4
-    resumed = train(corpus, [], stopped, options, SMALL, resume=saved)
-    assert resumed.step == 8
+    text = write_prose(tmp_path / "prose.txt", 300)
+    options = ["data.rows=2", "optim.schedule=constant"]
+    assert cli.main(command(text, tmp_path / "whole", 8, *options)) == 0
+    for steps in (4, 8):
+        assert cli.main(command(text, tmp_path / "parts", steps, *options, "--resume")) == 0
+    whole, parts = (Checkpoint.load(checkpoints(tmp_path / name)[-1]) for name in ("whole", "parts"))
+    assert parts.training["place"] == {"batch": 8}
     for name, value in whole.weights.items():
-        torch.testing.assert_close(resumed.weights[name], value)
-        torch.testing.assert_close(resumed.average[name], whole.average[name])
-    known = dataclasses.replace(whole, mixed={"john": "JOHn", "mary": "MaRy"})
-    more = train(dataclasses.replace(corpus, mixed={"john": "JoHn"}), [], stopped, options, SMALL, resume=known)
-    assert (more.step, more.mixed) == (8, {"john": "JoHn", "mary": "MaRy"})
-    with pytest.raises(CheckpointError, match="has a different network"):
-        train(corpus, [], stopped, options, PunctuatorConfig(), resume=saved)
+        assert torch.equal(parts.weights[name], value)
+        assert torch.equal(parts.average[name], whole.average[name])
 
 
-def test_rate_rises_and_falls_and_gradients_are_clipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    rates, norms = [], []
-
-    def build(model: torch.nn.Module, config: OptimConfig) -> torch.optim.Optimizer:
-        optimizer = build_optimizer(model, config)
-
-        def note(optimizer: torch.optim.Optimizer, *_: object) -> None:
-            (rate,) = {group["lr"] for group in optimizer.param_groups}
-            rates.append(rate)
-            norms.append(torch.stack([p.grad.norm() for p in model.parameters() if p.grad is not None]).norm().item())
-
-        optimizer.register_step_pre_hook(note)
-        return optimizer
-
-    def loss(model: torch.nn.Module, batch: Batch) -> torch.Tensor:
-        return 100 * batch_loss(model, batch)  # type: ignore[arg-type]
-
-    monkeypatch.setattr("asr.punctuation.train.build_optimizer", build)
-    monkeypatch.setattr("asr.punctuation.train.batch_loss", loss)
-    options = dataclasses.replace(DEFAULTS, steps=20, rows=1, length=16, lr=0.01)
-    train(prose(50, 0), [], tmp_path / "small.pt", options, SMALL)
-    # A tenth of the steps to warm up.
-    assert rates == pytest.approx([0.01 * 0.5, *(0.01 * (1 - step / 20) for step in range(1, 20))])
-    assert norms == pytest.approx([1.0] * 20, rel=1e-3)
-
-
-def test_training_ends_after_its_minutes_across_sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = itertools.count(0.0, 1.0)
-    monkeypatch.setattr("asr.punctuation.train.time", SimpleNamespace(monotonic=lambda: next(clock)))
-    options = dataclasses.replace(DEFAULTS, steps=1000, rows=1, length=16)
-    path = tmp_path / "small.pt"
-    done = train(prose(50, 0), [], path, options, SMALL, minutes=0.25)
-    assert 3 < done.step < 20 and 0.25 <= done.summary["minutes"] < 0.4
-    again = train(prose(50, 0), [], path, options, SMALL, minutes=0.25, resume=done)
-    assert again.step == done.step
+def test_spellings_of_all_texts_are_kept(tmp_path: Path) -> None:
+    run, extra = tmp_path / "run", tmp_path / "extra.txt"
+    first = write_prose(tmp_path / "prose.txt", 300)
+    assert cli.main(command(first, run, 1)) == 0
+    saved = Checkpoint.load(checkpoints(run)[-1])
+    saved.extra["mixed"] = {"john": "JOHn", "mary": "MaRy"}
+    saved.save(checkpoints(run)[-1])
+    extra.write_text("He met JoHn yesterday.\n" * 300)
+    assert cli.main(command(extra, run, 2, "--resume")) == 0
+    assert Checkpoint.load(checkpoints(run)[-1]).extra["mixed"] == {"john": "JoHn", "mary": "MaRy"}
 
 
 def test_offset_comes_from_held_out_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tuned, scored = [], []
-    monkeypatch.setattr("asr.punctuation.train.tune", lambda model, corpora: tuned.append(corpora) or 0.45)
-    held_out = [(name, prose(3, seed)) for seed, name in enumerate("ab")]
-    options = dataclasses.replace(DEFAULTS, steps=1, rows=1, length=16)
-    path = tmp_path / "small.pt"
-    train(prose(50, 0), held_out, path, options, SMALL, on_scores=lambda *scores: scored.append(scores[:2]))
-    assert tuned == [[corpus for _, corpus in held_out]]
-    assert PunctuationCheckpoint.load(path).none_offset == 0.45
-    assert scored == [(1, "a"), (1, "b")]
-
-
-def test_seed_draws_weights_and_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    corpus, drawn = prose(50, 0), []
-
-    def first_loss(model: torch.nn.Module, batch: Batch) -> torch.Tensor:
-        drawn.append((model.head.weight.detach().clone(), torch.from_numpy(batch.features)))
-        return batch_loss(model, batch)  # type: ignore[arg-type]
-
-    monkeypatch.setattr("asr.punctuation.train.batch_loss", first_loss)
-    for seed in (1, 1, 2):
-        options = dataclasses.replace(DEFAULTS, steps=1, rows=2, length=32, seed=seed)
-        train(corpus, [], tmp_path / "small.pt", options, SMALL)
-    first, same, other = drawn
-    assert [torch.equal(*pair) for pair in zip(first, same, strict=True)] == [True, True]
-    assert [torch.equal(*pair) for pair in zip(first, other, strict=True)] == [False, False]
-
-
-def test_checkpoints_are_saved_on_the_way(tmp_path: Path) -> None:
-    path, saved = tmp_path / "small.pt", []
-    options = dataclasses.replace(DEFAULTS, steps=5, rows=2, length=32, save_every=2)
-    held_out = [("held out", prose(3, 1))]
-    done = train(
-        prose(50, 0),
-        held_out,
-        path,
-        options,
-        SMALL,
-        on_scores=lambda step, *_: saved.append((step, PunctuationCheckpoint.load(path).step)),
-    )
-    assert saved == [(2, 2), (4, 4), (5, 5)]
-    assert (done.summary["steps"], done.summary["words"]) == (5, 5 * 2 * 32)
-
-
-def test_reports_have_the_speed_since_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four seconds a step; words without a label do not count."""
-    now, counts, reports = [0.0], [], []
-
-    def timed_loss(model: torch.nn.Module, batch: Batch) -> torch.Tensor:
-        now[0] += 4.0
-        counts.append(int((batch.marks != IGNORED).sum()))
-        return batch_loss(model, batch)  # type: ignore[arg-type]
-
-    monkeypatch.setattr("asr.punctuation.train.batch_loss", timed_loss)
-    monkeypatch.setattr("asr.punctuation.train.time", SimpleNamespace(monotonic=lambda: now[0]))
-    options = dataclasses.replace(DEFAULTS, steps=4, rows=2, length=32)
-    train(prose(50, 0), [], tmp_path / "small.pt", options, SMALL, on_step=reports.append)
-    assert [(report.step, report.share) for report in reports] == [(1, 0.25), (2, 0.5), (3, 0.75), (4, 1.0)]
-    assert [report.units_per_s for report in reports] == [count / 4 for count in counts]
+    """That of each validation belongs to its weights, and is part of the network that is evaluated and exported."""
+    tuned: list[int] = []
+    monkeypatch.setattr("asr.punctuation.task.tune", lambda _, corpora: tuned.append(len(corpora[0])) or 0.45)
+    text, run = write_prose(tmp_path / "prose.txt"), tmp_path / "run"
+    assert cli.main(command(text, run, 1)) == 0
+    assert 0 < tuned[0] < 1500 and len(tuned) == 1, "only the end of the text"
+    model, checkpoint = load(run)
+    assert checkpoint.extra["none_offset"] == 0.45
+    expected = checkpoint.average["head.bias"] - torch.tensor([0.45, *[0.0] * 6])
+    assert torch.allclose(model.head.bias, expected)
 
 
 def test_loss_is_of_marks_plus_half_of_cases() -> None:
@@ -344,14 +252,17 @@ def test_loss_is_of_marks_plus_half_of_cases() -> None:
     generator = torch.Generator().manual_seed(0)
     logits = torch.randn(2, 3, 4, generator=generator), torch.randn(2, 3, 3, generator=generator)
     marks, cases = np.array([[IGNORED, 2, 0], [3, 1, IGNORED]]), np.array([[IGNORED, 2, 0], [IGNORED, 1, IGNORED]])
-    none = np.zeros((2, 3), np.int64)
-    found = batch_loss(lambda *_: logits, Batch(none, none, none, marks, cases))  # type: ignore[arg-type,return-value]
-    expected = 0.0
-    for scores, labels, weight in zip(logits, (marks, cases), (1.0, 0.5), strict=True):
+    none = torch.zeros(2, 3).long()
+    batch = Batch(0, none, none, none, torch.from_numpy(marks), torch.from_numpy(cases))
+    assert batch.divisor.tolist() == [4, 3]
+    found = PunctuationLosses(lambda *_: logits)(batch, 1, batch.divisor)  # type: ignore[arg-type]
+    expected = []
+    for scores, labels in zip(logits, (marks, cases), strict=True):
         log_probs = np.log(np.exp(scores.numpy()) / np.exp(scores.numpy()).sum(-1, keepdims=True))
         picked = [log_probs[row, at, labels[row, at]] for row, at in np.argwhere(labels != IGNORED)]
-        expected -= weight * np.mean(picked)
-    assert float(found) == pytest.approx(expected, rel=1e-5)
+        expected.append(-np.mean(picked))
+    assert (float(found.marks), float(found.cases)) == pytest.approx(expected, rel=1e-5)
+    assert float(found.total) == pytest.approx(expected[0] + 0.5 * expected[1], rel=1e-5)
 
 
 def test_files_of_the_ted_benchmark(tmp_path: Path) -> None:
@@ -378,34 +289,27 @@ def test_files_of_the_ted_benchmark(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("asr.punctuation.cli.PunctuatorConfig", lambda: SMALL)
-    done: list[float] = []
-    monkeypatch.setattr(
-        "asr.punctuation.cli.TrainBar",
-        lambda console, unit, share: done.append(share) or TrainBar(console, unit, share),
-    )
     parts: list[tuple[float, float]] = []
-    monkeypatch.setattr(
-        "asr.punctuation.cli.read",
-        lambda path, num, part, *rest, **kw: parts.append(part) or read(path, num, part, *rest, **kw),
-    )
-    text, weights, file = write_prose(tmp_path / "prose.txt"), tmp_path / "p.pt", tmp_path / "p.onnx"
-    command = ["text", "train", str(text), "-o", str(weights), "--steps", "20", "--rows", "4"]
-    assert cli.main(command) == 0
-    assert "step 20: prose.txt: " in capsys.readouterr().err
+
+    def noted(path: Path, num: int, part: tuple[float, float], *rest: object, **named: object) -> CorpusReader:
+        parts.append(part)
+        return read(path, num, part, *rest, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("asr.punctuation.corpus.read", noted)
+    monkeypatch.setattr("asr.punctuation.task.read", noted)
+    text, run, file = write_prose(tmp_path / "prose.txt"), tmp_path / "run", tmp_path / "p.onnx"
+    assert cli.main(command(text, run, 20)) == 0
+    output = capsys.readouterr().out
+    assert "step 20: mark errors prose.txt " in output and f"asr text evaluate {run} TEXT --held-out" in output
     assert parts == [(0.0, 1.0 - HELD_OUT), (1.0 - HELD_OUT, 1.0)], "what it is scored on is not trained on"
-    assert cli.main(command) == 1
-    assert "--resume" in capsys.readouterr().err
-    assert cli.main([*command[:-3], "25", *command[-2:], "--resume"]) == 0
-    assert PunctuationCheckpoint.load(weights).step == 25
-    assert done == [0.0, 20 / 25], "the remaining time is that of the remaining steps"
-    assert cli.main(["export", str(weights), "-o", str(file), "--int8", "--license", "CC0-1.0"]) == 0
+    assert cli.main(["export", str(run), "-o", str(file), "--int8", "--license", "CC0-1.0"]) == 0
     assert "words" in capsys.readouterr().out and Punctuation(file).license == "CC0-1.0"
-    assert cli.main(["export", str(weights), "-o", str(file), "--average", "2", "--lm", "x"]) == 1
-    assert "--average and --lm cannot be used for a checkpoint of `asr text train`" in capsys.readouterr().err
-    assert cli.main(["text", "evaluate", str(file), str(text), "--held-out"]) == 0
-    assert "F1" in capsys.readouterr().out
-    assert parts[-1] == (1.0 - HELD_OUT, 1.0)
+    assert cli.main(["export", str(run), "-o", str(file), "--average", "2", "--lm", "x"]) == 1
+    assert "--average and --lm cannot be used for a punctuation network" in capsys.readouterr().err
+    for model in (file, run):
+        assert cli.main(["text", "evaluate", str(model), str(text), "--held-out"]) == 0
+        assert "F1" in capsys.readouterr().out
+        assert parts[-1] == (1.0 - HELD_OUT, 1.0)
     assert cli.main(["text", "show", str(file), "he met john yesterday"]) == 0
     assert capsys.readouterr().out.lower().startswith("he met john")
 
@@ -419,13 +323,13 @@ def test_files_that_are_no_models(tmp_path: Path, files: dict[bool, Punctuation]
         Punctuation(Path(__file__).parent.parent.parent / "asr" / "models" / "tiny.int8.onnx")
     (tmp_path / "x.pt").write_bytes(b"nothing")
     with pytest.raises(CheckpointError, match="is not a checkpoint"):
-        PunctuationCheckpoint.load(tmp_path / "x.pt")
+        load(tmp_path / "x.pt")
 
 
-def test_tuning_raises_marks_that_are_rarely_likeliest(checkpoint: PunctuationCheckpoint) -> None:
+def test_tuning_raises_marks_that_are_rarely_likeliest(run: Path) -> None:
     corpus = prose(100, 4)
-    shy = dataclasses.replace(checkpoint, none_offset=-6.0)  # too high for no punctuation
-    before = evaluate(shy.model(), corpus).marks["all marks"]
-    offset = tune(shy.model(), [corpus])
-    after = evaluate(dataclasses.replace(shy, none_offset=offset - 6.0).model(), corpus)
+    shy = with_offset(load(run)[0], -6.0)  # too high for no punctuation
+    before = evaluate(shy, corpus).marks["all marks"]
+    offset = tune(shy, [corpus])
+    after = evaluate(with_offset(shy, offset), corpus)
     assert offset > 0 and after.marks["all marks"].f1 > before.f1

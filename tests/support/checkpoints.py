@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from asr.config import Config, ModelConfig
-from asr.model.model import AsrModel
 from asr.tokenizer import Tokenizer
 from asr.training.checkpoint import Checkpoint
+from asr.training.task import build_network
 
 TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", "A", "B")
 
@@ -17,5 +17,5 @@ def checkpoint_of_step(step: int, phones: tuple[str, ...] = ()) -> Checkpoint:
     config = Config(model=ModelConfig(**sizes, phones=phones))
     tokenizer = Tokenizer("char", TOKENS)
     torch.manual_seed(0)
-    weights = AsrModel(Checkpoint(config, tokenizer, {}, {}, {}).model_config).state_dict()
+    weights = build_network(config, tokenizer, {}).state_dict()
     return Checkpoint(config, tokenizer, weights, weights, {"step": step, "audio_hours": 1.5})

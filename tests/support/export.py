@@ -52,7 +52,7 @@ def make_checkpoint(config: ModelConfig = SMALL) -> Checkpoint:
     training = {
         "step": 7,
         "audio_hours": 1.25,
-        "history": [{"step": 5, "wer": {"full": 0.5, "640ms": 0.625}}],
+        "history": [{"step": 5, "name": "PER", "values": {"full": 0.5, "640ms": 0.625}}],
     }
     everything = Config(model=config, tokenizer=TokenizerConfig("char"), data=DataConfig(train=("data/some",)))
     return Checkpoint(everything, Tokenizer("char", TOKENS), weights, average, training)

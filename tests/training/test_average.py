@@ -18,7 +18,7 @@ from asr.training.pretrained import with_new_layers
 def saved(path: Path, step: int, added: float) -> Path:
     checkpoint = checkpoint_of_step(step)
     checkpoint.average = {name: value + added for name, value in checkpoint.average.items()}
-    checkpoint.training["history"] = [{"wer": {"full": 0.25}}]
+    checkpoint.training["history"] = [{"name": "WER", "values": {"full": 0.25}}]
     checkpoint.save(path)
     return path
 
@@ -39,7 +39,7 @@ def test_shares_weigh_the_checkpoints(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_error_rates_of_the_sources_are_dropped(tmp_path: Path) -> None:
     path, output = tmp_path / "phones.pt", tmp_path / "mean.safetensors"
     checkpoint = checkpoint_of_step(1, ("A", "B"))
-    checkpoint.training["history"] = [{"wer": {"full": 0.25}}]
+    checkpoint.training["history"] = [{"name": "PER", "values": {"full": 0.25}}]
     checkpoint.save(path)
     assert load_pretrained(path).training["phone_error_rate"] == {"full": 0.25}
     assert main(["average", str(path), str(path), "-o", str(output)]) == 0

@@ -228,7 +228,7 @@ def test_damaged_checkpoints_are_refused(run: Path, tmp_path: Path) -> None:
     torch.save({"format_version": 99}, broken)
     with pytest.raises(CheckpointError, match="format 99"):
         Checkpoint.load(broken)
-    torch.save({"kind": "asr_stream_punctuation", "format_version": 1}, broken)
+    torch.save({"weights": {}}, broken)
     with pytest.raises(CheckpointError, match="not a checkpoint of `asr train`"):
         Checkpoint.load(broken)
     torch.save({"format_version": 1, "code": Evil()}, broken)

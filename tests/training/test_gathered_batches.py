@@ -61,7 +61,7 @@ def test_words_and_noise_are_where_the_plan_says() -> None:
 def test_noise_alone_counts_as_one_token() -> None:
     batches = batches_of()
     batch = batches(batches.gather(three_rows()))
-    assert batch.target_lengths.tolist() == [5, 0, 1] and batch.num_tokens == 7
+    assert batch.target_lengths.tolist() == [5, 0, 1] and batch.divisor == 7
     assert batch.phones.shape == (3, 0) and batch.phone_lengths.tolist() == [0, 0, 0]
     assert batch.seconds == pytest.approx(8.06) and batch.features.shape == (3, 448, 80)
 

@@ -7,14 +7,12 @@ import json
 import pytest
 from support.benchmark_module import load_benchmark
 
-from asr.recipe import RECIPES
-
 golden = load_benchmark("golden_losses")
 RECORDED = json.loads(golden.GOLDEN.read_text())
 
 
 def test_every_recipe_is_recorded() -> None:
-    assert sorted(RECORDED) == sorted(path.stem for path in RECIPES.glob("*.yaml"))
+    assert sorted(RECORDED) == golden.recipes()
 
 
 @pytest.mark.parametrize("precision", golden.TOLERANCE)

@@ -221,8 +221,8 @@ def test_letters_unknown_to_the_model_need_new_units(
     for refused in ([*arguments, *options], [*arguments, *data, "--resume", "train.max_steps=4"]):
         assert main(refused) == 1
         error = capsys.readouterr().err
-        assert "letters that the model to start from does not write: 'Ä' (" in error and "train.new_units=true" in error
-    assert main([*arguments, *options, "train.new_units=true"]) == 0
+        assert "letters that the model to start from does not write: 'Ä' (" in error and "data.new_units=true" in error
+    assert main([*arguments, *options, "data.new_units=true"]) == 0
     assert "new units: Ä" in capsys.readouterr().out
     grown = Checkpoint.load(checkpoint_path(tmp_path / "second", 1))
     num_units = first.tokenizer.vocab_size
@@ -235,8 +235,8 @@ def test_letters_unknown_to_the_model_need_new_units(
 
 
 def test_new_units_need_initial_weights(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*arguments, "train.new_units=true"]) == 1
-    assert "train.new_units adds letters to the weights of train.init, which is empty" in capsys.readouterr().err
+    assert main([*arguments, "data.new_units=true"]) == 1
+    assert "data.new_units adds letters to the weights of train.init, which is empty" in capsys.readouterr().err
 
 
 def test_pieces_of_words_cannot_be_added(arguments: list[str], tones: tuple[Path, Path], tmp_path: Path) -> None:
@@ -244,8 +244,8 @@ def test_pieces_of_words_cannot_be_added(arguments: list[str], tones: tuple[Path
     assert main(pieces) == 0
     umlauts = relabeled(tones[0], tmp_path / "umlauts", "F", "Ä")
     options = [f"data.train={umlauts}", f"train.init={tmp_path / 'run'}", f"train.output={tmp_path / 'second'}"]
-    with pytest.raises(ValueError, match=r"train\.new_units adds letters, but the model .* writes bpe units"):
-        Trainer(load_config(pieces[1], [*pieces[2:], *options, "train.new_units=true"]), False, Console())
+    with pytest.raises(ValueError, match=r"data\.new_units adds letters, but the model .* writes bpe units"):
+        Trainer(load_config(pieces[1], [*pieces[2:], *options, "data.new_units=true"]), False, Console())
 
 
 def test_weights_keep_their_kind_of_units(

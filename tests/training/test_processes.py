@@ -14,7 +14,7 @@ import pytest
 import torch
 from support.clips import equal
 from support.curves import curve
-from support.trainer import new_trainer
+from support.trainer import become, new_trainer, recognizer
 
 from asr.cli import main
 from asr.evaluation.wer import WordErrors
@@ -22,13 +22,15 @@ from asr.model.model import AsrModel
 from asr.recipe import load_config
 from asr.training.batches import Batches
 from asr.training.checkpoint import Checkpoint, checkpoint_path, checkpoints
+from asr.training.plans import Plan
+from asr.training.recognizer import Recognizer
 from asr.training.train import batches_per_step
 from asr.training.validate import VALIDATION_CHUNKS
 
 
 def test_an_interrupted_process_first_tells_the_others(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     trainer = new_trainer([*arguments, "train.batches_per_step=2", "train.max_steps=5"])
-    trainer.world_size = 2
+    become(trainer, 0, 2)
     told = []
 
     def all_reduce(agreed: torch.Tensor, _: object) -> None:
@@ -111,14 +113,14 @@ def test_validation_adds_up_the_errors_of_all_processes(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trainer = new_trainer([*arguments, "train.batches_per_step=2", "train.max_steps=1", "train.valid_every=1"])
-    trainer.world_size, trainer.rank = 2, 1
+    become(trainer, 1, 2)
     shares: list[Any] = []
 
     def own(model: AsrModel, tokenizer: object, clips: list[Any], *_: object) -> dict[str, WordErrors]:
         shares.append([clip.id for clip in clips])
         return {name: WordErrors(0, 0, 1, 4) for name, _ in VALIDATION_CHUNKS}
 
-    monkeypatch.setattr("asr.training.train.validate", own)
+    monkeypatch.setattr("asr.training.recognizer.validate", own)
 
     def all_reduce(tensor: torch.Tensor, op: object = None) -> None:
         if op is None:  # not the flag of an interruption
@@ -126,14 +128,15 @@ def test_validation_adds_up_the_errors_of_all_processes(
 
     monkeypatch.setattr("torch.distributed.all_reduce", all_reduce)
     assert trainer.run()
-    assert shares == [[clip.id for clip in trainer.valid[1::2]]]
-    assert trainer.history[0]["wer"] == {name: 3 / 16 for name, _ in VALIDATION_CHUNKS}
+    assert shares == [[clip.id for clip in recognizer(trainer).valid[1::2]]]
+    assert trainer.history[0]["values"] == {name: 3 / 16 for name, _ in VALIDATION_CHUNKS}
     assert not (tmp_path / "run" / "best.pt").exists(), "the first process writes it"
 
 
 def test_only_the_first_process_saves(arguments: list[str], tmp_path: Path) -> None:
     trainer = new_trainer(arguments)
-    for trainer.rank, names in ((1, []), (0, ["checkpoint-0.pt"])):
+    for rank, names in ((1, []), (0, ["checkpoint-0.pt"])):
+        become(trainer, rank, 2)
         trainer.save()
         assert [path.name for path in checkpoints(tmp_path / "run")] == names
 
@@ -141,7 +144,7 @@ def test_only_the_first_process_saves(arguments: list[str], tmp_path: Path) -> N
 def test_one_interrupted_process_stops_all(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise the other would wait for it without end."""
     trainer = new_trainer([*arguments, "train.batches_per_step=2", "train.max_steps=3"])
-    trainer.world_size = 2
+    become(trainer, 0, 2)
     others = itertools.chain([0], itertools.repeat(1))  # during the first step, another process is interrupted
     monkeypatch.setattr("torch.distributed.all_reduce", lambda agreed, op: agreed[:1].fill_(next(others)))
     assert not trainer.run() and trainer.step == 1
@@ -149,22 +152,30 @@ def test_one_interrupted_process_stops_all(arguments: list[str], monkeypatch: py
 
 def test_batches_do_not_depend_on_processes_or_start(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Batches, "gather", lambda self, plan: plan)
+    monkeypatch.setattr(Plan, "plan", property(lambda self: self), raising=False)
     trainer = new_trainer([*arguments, "data.max_batch_s=8", "train.batches_per_step=4"])
-    straight = [plan for step in trainer._steps() for plan in step]
+    task, rest = recognizer(trainer), lambda place: plans(task, place)
+    straight = rest({})
     assert len(straight) > 12 and len(straight) % 4 == 0
-    trainer.batch = 8
-    assert all(map(equal, [plan for step in trainer._steps() for plan in step], straight[8:]))
-    trainer.batch, trainer.world_size, shares = 0, 2, []
-    for trainer.rank in (0, 1):
-        shares.append([plan for step in trainer._steps() for plan in step])
+    assert all(map(equal, rest({"epoch": 0, "batch": 8}), straight[8:]))
+    shares = []
+    for rank in (0, 1):
+        become(trainer, rank, 2)
+        shares.append(rest({}))
     together = [plan for pair in zip(*shares, strict=True) for plan in pair]
     assert len(together) == len(straight) and all(map(equal, together, straight))
+
+
+def plans(task: Recognizer, place: dict[str, int]) -> list[Any]:
+    """Those of this process in the rest of an epoch."""
+    steps = itertools.takewhile(lambda step: step.place["epoch"] == 0, task.steps(place))
+    return [plan for step in steps for plan in step.gathered]
 
 
 def test_processes_agree_on_the_time(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise their learning rates would differ, and one would wait for the other at the end."""
     trainer = new_trainer([*arguments, "train.batches_per_step=2", "train.minutes=9", "train.max_steps=5"])
-    trainer.world_size = 2
+    become(trainer, 0, 2)
     minutes = itertools.chain([0.0, 3.0], itertools.repeat(9.0))  # of the slowest process
 
     def all_reduce(values: torch.Tensor, op: object = None) -> None:

@@ -18,21 +18,21 @@ import pytest
 import torch
 from rich.console import Console
 from support.curves import curve
-from support.trainer import new_trainer
+from support.trainer import new_trainer, progress_of, recognizer
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from asr.cli import main
-from asr.config import ChunkConfig, Config, TrainConfig
+from asr.config import ChunkConfig, Config
 from asr.evaluation.wer import WordErrors
 from asr.model.masks import draw_chunk
 from asr.model.model import AsrModel
 from asr.training import train as training
 from asr.training.batches import Batch, Batches, Gathered
 from asr.training.checkpoint import Checkpoint, checkpoint_path, checkpoints
-from asr.training.cost import Flops
 from asr.training.plans import Plan
 from asr.training.progress import TrainingProgress
 from asr.training.step import Learner
+from asr.training.task import Job
 from asr.training.train import Trainer
 from asr.training.validate import VALIDATION_CHUNKS
 
@@ -40,9 +40,10 @@ from asr.training.validate import VALIDATION_CHUNKS
 def test_a_small_model_learns_the_toy_language(arguments: list[str], tmp_path: Path) -> None:
     assert main([*arguments, "train.max_steps=260", "train.valid_every=260"]) == 0
     history = Checkpoint.load(tmp_path / "run" / "best.pt").training["history"]
-    assert set(history[0]["wer"]) == {"full", "640ms", "320ms"}
-    assert max(history[0]["wer"].values()) < 0.1
+    assert set(history[0]["values"]) == {"full", "640ms", "320ms"}
+    assert max(history[0]["values"].values()) < 0.1
     assert list((tmp_path / "run" / "tensorboard").iterdir())
+    assert (tmp_path / "run" / "scores.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(
@@ -59,7 +60,7 @@ def test_resume_is_exact(
         assert is_new == (steps == 7)
     straight = Checkpoint.load(checkpoint_path(tmp_path / "straight", 24))
     resumed = Checkpoint.load(checkpoint_path(tmp_path / "run", 24))
-    assert straight.training["epoch"] >= 1
+    assert straight.training["place"]["epoch"] >= 1
     for name, value in straight.weights.items():
         assert torch.equal(value, resumed.weights[name]), name
         assert torch.equal(straight.average[name], resumed.average[name]), name
@@ -68,7 +69,9 @@ def test_resume_is_exact(
 KILLED_IN_STEP_14 = """
 import os, signal, sys
 from asr.cli import main
+from asr.training.recognizer import Recognizer
 from asr.training.step import Learner
+from asr.training.task import Job
 
 take_step = Learner.__call__
 
@@ -134,9 +137,9 @@ def test_lost_output_leaves_a_checkpoint(
     arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cause: str
 ) -> None:
     """Output fails because the terminal was closed, because `head` or `tee` has ended, or because the disk is full."""
-    print = Trainer.print
+    print = Job.print
 
-    def print_if_open(self: Trainer, text: str) -> None:
+    def print_if_open(self: Job, text: str) -> None:
         if text == Trainer.stopping:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         print(self, text)
@@ -147,7 +150,7 @@ def test_lost_output_leaves_a_checkpoint(
         elif step == 2:
             raise SystemExit(1) if cause == "closed pipe" else OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(Trainer, "print", print_if_open)
+    monkeypatch.setattr(Job, "print", print_if_open)
     monkeypatch.setattr(TrainingProgress, "update", update)
     with suppress(SystemExit):
         status = main([*arguments, "train.max_steps=9"])
@@ -181,16 +184,16 @@ def test_a_step_never_waits_for_the_device(
     gathered = first_gathered(trainer, 2)
     assert max(each.plan.num_rooms for each in gathered) and max(each.plan.num_lines for each in gathered)
     monkeypatch.setattr(Plan, "seconds", 1.0)  # known on the host
-    with TrainingProgress(tmp_path, TrainConfig(log_every=50), 0, Console(), visible=True, flops=FLOPS) as progress:
+    with progress_of(tmp_path, 50, Console()) as progress:
         for name in ("tolist", "cpu", "numpy"):
             monkeypatch.setattr(torch.Tensor, name, None)
         with NoHostSynchronisation():
-            figures, lr = trainer.learner([trainer.batches(each) for each in gathered], 1)
-            progress.update(1, 0, figures, lr, 1.0, 0.01)
+            figures, lr = trainer.learner([trainer.task.batch(each) for each in gathered], 1)
+            progress.update(1, "epoch 0", figures, lr, 1.0, 0.01)
         with pytest.raises(AssertionError, match=r"is_nonzero|_local_scalar_dense"), NoHostSynchronisation():
             assert figures.grad_norm > 0
         with pytest.raises(TypeError, match="not callable"):
-            progress.update(50, 0, figures, lr, 1.0, 0.5)
+            progress.update(50, "epoch 0", figures, lr, 1.0, 0.5)
         monkeypatch.undo()
 
 
@@ -198,36 +201,35 @@ def test_step_with_nonfinite_gradient_changes_nothing(arguments: list[str], tmp_
     trainer = new_trainer(arguments)
     (batch,) = first_batches(trainer, 1)
     trainer.learner([batch], 1)
-    before, state = copy.deepcopy((trainer.model.state_dict(), trainer.optimizer.state_dict()["state"]))
+    before, state = copy.deepcopy((trainer.task.network.state_dict(), trainer.optimizer.state_dict()["state"]))
     figures, lr = trainer.learner([batch._replace(features=batch.features + torch.nan)], 2)
-    assert_equal(dict(trainer.model.state_dict()), dict(before))
+    assert_equal(dict(trainer.task.network.state_dict()), dict(before))
     assert_equal(trainer.optimizer.state_dict()["state"], state)
-    with TrainingProgress(
-        tmp_path / "log", TrainConfig(log_every=2), 0, Console(), visible=True, flops=FLOPS
-    ) as progress:
-        progress.update(1, 0, figures, lr, 1.0, 0.1)
+    with progress_of(tmp_path / "log", 2, Console()) as progress:
+        progress.update(1, "epoch 0", figures, lr, 1.0, 0.1)
         good, lr = trainer.learner([batch], 3)
-        progress.update(2, 0, good, lr, 1.0, 0.2)
+        progress.update(2, "epoch 0", good, lr, 1.0, 0.2)
     assert curve(tmp_path / "log", "skipped_steps") == {2: 1}
-    assert curve(tmp_path / "log", "total")[2] == pytest.approx(float(good.losses.total))
-    assert not torch.equal(trainer.model.ctc.weight, before["ctc.weight"])
+    assert curve(tmp_path / "log", "total")[2] == pytest.approx(float(good.losses["total"]))
+    assert not torch.equal(trainer.task.network.ctc.weight, before["ctc.weight"])
 
 
 def first_gathered(trainer: Trainer, count: int) -> list[Gathered]:
-    planned = trainer.planner.epoch(0)
-    return [trainer.batches.gather(trainer.planner.plan(0, number, planned[number])) for number in range(count)]
+    task = recognizer(trainer)
+    planned = task.planner.epoch(0)
+    return [task.batches.gather(task.planner.plan(0, number, planned[number])) for number in range(count)]
 
 
 def first_batches(trainer: Trainer, count: int) -> list[Batch]:
-    return [trainer.batches(each) for each in first_gathered(trainer, count)]
+    return [trainer.task.batch(each) for each in first_gathered(trainer, count)]
 
 
 def test_losses_of_a_step_are_means_over_the_tokens_of_its_batches(arguments: list[str]) -> None:
     trainer = new_trainer([*arguments, "optim.lr=1e-12", "chunk.full_probability=1", "model.dropout=0"])
     first, second = first_batches(trainer, 2)
-    alone = [trainer.learner([batch], 1)[0].losses.total.item() for batch in (first, second)]
-    together = trainer.learner([first, second], 1)[0].losses.total.item()
-    weights = [int(batch.num_tokens) for batch in (first, second)]
+    alone = [trainer.learner([batch], 1)[0].losses["total"].item() for batch in (first, second)]
+    together = trainer.learner([first, second], 1)[0].losses["total"].item()
+    weights = [int(batch.divisor) for batch in (first, second)]
     assert together == pytest.approx((alone[0] * weights[0] + alone[1] * weights[1]) / sum(weights), rel=1e-4)
 
 
@@ -264,12 +266,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         return {name: WordErrors(num_words=1) for name, _ in VALIDATION_CHUNKS}
 
     monkeypatch.setattr("asr.training.train.time", SimpleNamespace(monotonic=lambda: now[0]))
-    monkeypatch.setattr("asr.training.train.validate", validate)
+    monkeypatch.setattr("asr.training.recognizer.validate", validate)
     monkeypatch.setattr(Learner, "__call__", timed_step)
     return rates
 
-
-FLOPS = Flops(per_s=2e9, peak=1e12)
 
 MINUTES = [
     "train.minutes=0.1",
@@ -339,16 +339,16 @@ def test_interruption_saves_and_prints_how_to_go_on(arguments: list[str], tmp_pa
 def test_steps_have_scheduled_rates_and_clipped_gradients(arguments: list[str]) -> None:
     options = ["optim.max_grad_norm=0.01", "optim.warmup_steps=4", "optim.schedule=noam", "optim.lr=0.01"]
     trainer = new_trainer([*arguments, *options])
-    before = {name: value.clone() for name, value in trainer.model.state_dict().items()}
+    before = {name: value.clone() for name, value in trainer.task.network.state_dict().items()}
     own = first_batches(trainer, 3)
     figures, lr = trainer.learner(own[:1], 1)
     assert figures.grad_norm > 0.1
-    moments = [trainer.optimizer.state[p]["exp_avg"] for p in trainer.model.parameters()]
+    moments = [trainer.optimizer.state[p]["exp_avg"] for p in trainer.task.network.parameters()]
     norm = torch.stack([moment.norm() for moment in moments]).norm()
     assert norm.item() == pytest.approx(0.1 * 0.01, rel=1e-3), "a first moment is a tenth of the clipped gradient"
-    change = (trainer.model.ctc.bias - before["ctc.bias"]).abs().max()
+    change = (trainer.task.network.ctc.bias - before["ctc.bias"]).abs().max()
     assert change.item() == pytest.approx(0.01 / 4, rel=1e-2), "Adam's first step is as long as the rate"
-    expected = before["ctc.bias"].lerp(trainer.model.ctc.bias.detach(), 9 / 11)
+    expected = before["ctc.bias"].lerp(trainer.task.network.ctc.bias.detach(), 9 / 11)
     assert torch.allclose(trainer.average.weights["ctc.bias"], expected), "the average has the step"
     rates = [lr]
     for step, batch in enumerate(own[1:], 2):
@@ -368,10 +368,10 @@ def test_the_average_is_what_is_validated(
         seen.append(copy.deepcopy(model.state_dict()))
         return {name: WordErrors(num_words=1) for name, _ in VALIDATION_CHUNKS}
 
-    monkeypatch.setattr("asr.training.train.validate", keep)
+    monkeypatch.setattr("asr.training.recognizer.validate", keep)
     assert trainer.run()
     assert_equal(dict(seen[0]), trainer.average.weights)
-    assert not torch.equal(seen[0]["ctc.weight"], trainer.model.ctc.weight)
+    assert not torch.equal(seen[0]["ctc.weight"], trainer.task.network.ctc.weight)
     best = Checkpoint.load(tmp_path / "run" / "best.pt")
     assert torch.equal(best.average["ctc.weight"], seen[0]["ctc.weight"])
 
@@ -387,7 +387,7 @@ def test_only_trained_chunks_choose_the_best(
         }
         for full, chunks in ((5, 1), (4, 2))  # wrong words of 10
     )
-    monkeypatch.setattr("asr.training.train.validate", lambda *_: next(found))
+    monkeypatch.setattr("asr.training.recognizer.validate", lambda *_: next(found))
     assert new_trainer([*arguments, *options, "train.max_steps=2", "train.valid_every=1"]).run()
     assert Checkpoint.load(tmp_path / "run" / "best.pt").training["step"] == best
 
@@ -454,7 +454,7 @@ def test_every_view_of_a_step_draws_its_chunk(
 ) -> None:
     """And another one with another train.seed."""
     seeds: list[str] = []
-    monkeypatch.setattr("asr.training.step.draw_chunk", lambda _, seed: seeds.append(seed) or (0, -1))
+    monkeypatch.setattr("asr.training.recognizer.draw_chunk", lambda _, seed: seeds.append(seed) or (0, -1))
     options = ["loss.cr_ctc_weight=0.2", "train.max_steps=3", "train.valid_every=100"]
     for seed in (1, 2):
         assert main([*arguments, *options, f"train.seed={seed}", f"train.output={tmp_path / str(seed)}"]) == 0
@@ -467,7 +467,7 @@ def test_a_seed_changes_weights_and_batches(
     started: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def first_step(learner: Learner, batches: list[Batch], *_: object) -> None:
-        started.append((learner.model.ctc.weight.detach().clone(), batches[0].features))
+        started.append((learner.network.ctc.weight.detach().clone(), batches[0].features))
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Learner, "__call__", first_step)
@@ -494,7 +494,7 @@ def test_training_ends_when_it_gets_no_better(
 def test_patience_without_validation_is_told(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*arguments, "data.valid=[]", "train.patience=3", "train.max_steps=1"]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "data.valid is empty, so train.patience has no effect" in out
+    assert "there is nothing to validate on, so train.patience has no effect" in out
     assert "hours of speech cannot make a model" in out
 
 
