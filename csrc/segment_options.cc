@@ -131,10 +131,9 @@ std::shared_ptr<const SegmentOptions> checked(std::shared_ptr<const SegmentOptio
     throw std::invalid_argument(std::string("search ") + (options->searches_jointly() ? "joint" : "greedy") +
                                 " takes no language model, hotwords or phrases; use search beam or rescore");
   }
-  if (options->neural_lm && (options->options.search == ASR_SEARCH_GREEDY || options->phrases)) {
-    throw std::invalid_argument(std::string(options->phrases ? "phrases take" : "search greedy takes") +
-                                " no neural language model, which compares sentences; use search beam, rescore or "
-                                "joint, without phrases");
+  if (options->neural_lm && options->options.search == ASR_SEARCH_GREEDY) {
+    throw std::invalid_argument("search greedy takes no neural language model, which compares sentences; use search "
+                                "beam, rescore or joint, or none");
   }
   if (options->neural_lm && !options->over_phones()) require_pieces(options->neural_lm->pieces, options->tokens);
   if (options->fusion && options->phrases) {

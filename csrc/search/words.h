@@ -56,8 +56,8 @@ std::vector<Word> words(const Hypothesis& hypothesis, const LmFusion& fusion, co
 // Whether a token begins a word, or separates two.
 bool begins_word(std::string_view token);
 
-// The ids of words within one utterance: those of `LmFusion`, and others for words outside its vocabulary. If the search
-// is over phones, the latter have the id of <unk>.
+// The ids of words within one utterance: those of `LmFusion`, and others for words outside its vocabulary. In a search
+// over phones, all of the latter have the id of <unk>.
 class WordIds {
  public:
   explicit WordIds(const LmFusion* fusion);  // may be null; must outlive this object

@@ -71,7 +71,8 @@ double change(const LmFusion& fusion, std::int32_t word, double of_word, double 
 TEST(SentenceRescoring, TheEndOfASentenceCostsNoMoreThanAPause) {
   const auto search = fusion();
   const NeuralLmMetadata lm = metadata();
-  SentenceRescoring rescoring(search.get(), lm, kWeights, {sentence(kA, 0.0), sentence(kB, -1.0)}, WordIds(search.get()), {}, nullptr);
+  const WordIds ids(search.get());
+  SentenceRescoring rescoring(search.get(), lm, kWeights, {sentence(kA, 0.0), sentence(kB, -1.0)}, ids, {}, nullptr);
   const auto found = rescoring.rescored(answer(rescoring.tree(), {}, {{kPieceOfA, -40.0f}, {kPieceOfB, -3.0f}}));
   ASSERT_EQ(found.size(), 2u);
   for (const Hypothesis& each : found) {
@@ -107,7 +108,8 @@ TEST(SentenceRescoring, UnlikelySentencesStayBehindAllOthers) {
 TEST(SentenceRescoring, AnOddAnswerIsRefusedAndTheSentencesAreKept) {
   const auto search = fusion();
   const NeuralLmMetadata lm = metadata();
-  SentenceRescoring rescoring(search.get(), lm, kWeights, {sentence(kA, 0.0), sentence(kB, -1.0)}, WordIds(search.get()), {}, nullptr);
+  const WordIds ids(search.get());
+  SentenceRescoring rescoring(search.get(), lm, kWeights, {sentence(kA, 0.0), sentence(kB, -1.0)}, ids, {}, nullptr);
   std::vector<float> odd = answer(rescoring.tree(), {}, {});
   odd.back() = 0.5f;
   EXPECT_THROW(rescoring.rescored(odd), std::invalid_argument);

@@ -227,7 +227,9 @@ def test_a_network_that_fails_costs_only_the_rescoring() -> None:
 
 
 def test_combinations_without_effect_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"search greedy takes no neural language model.* use search beam, rescore or"):
+    with pytest.raises(
+        ValueError, match=r"search greedy takes no neural language model.* use search beam, rescore or joint, or none"
+    ):
         options(LM, search="greedy")
     pieces = ["<blk>", "<unk>", "<sos/eos>", "\u2581a", "\u2581b", "\u2581A"]
     with pytest.raises(ValueError, match=r"can spell 1 of the 4 tokens of the recognizer, and not 'B'; train it on"):

@@ -151,9 +151,8 @@ typedef struct asr_assets {
   const char *phrases;  /* a grammar that replaces free speech, one phrase per line: other speech becomes "[unk]"; no
                            hotwords are used, and the language model only pronounces the words; NULL: free speech */
   const char *mask;     /* words and phrases to show as stars, one per line; NULL: none */
-  int32_t use_lm;       /* 1: the language models of the model, if it has any; 0: none, as search greedy needs, and
-                         * search joint with an lm_path;
-                         * default 1 */
+  int32_t use_lm;       /* 1: the model's language models, n-gram and neural, if it has them; 0: none, as search
+                           greedy needs, and search joint if there is an n-gram one; default 1 */
   int32_t reserved;     /* 0 */
   const char *replace;      /* replacements of words, one per line, as "my address -> 12 Main Street"; NULL: none */
   const char *command_list; /* your own spoken commands, one per line, as "next item -> new line"; turns on
