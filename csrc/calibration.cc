@@ -27,6 +27,10 @@ Numbers numbers(SilenceWeights& weights) {
           {"per_pause", &weights.per_pause}};
 }
 
+Numbers numbers(NeuralLmWeights& weights) {
+  return {{"weight", &weights.weight}, {"word_bonus", &weights.word_bonus}};
+}
+
 Numbers numbers(std::array<double, kLmOptions.size()>& lm_weights) {
   Numbers found;
   for (std::size_t i = 0; i < kLmOptions.size(); ++i) found.push_back({kLmOptions[i], &lm_weights[i]});
@@ -42,7 +46,8 @@ std::vector<CalibrationRow> rows(Calibration& c) {
           {"confidence_with_posteriors", with_posterior(c.confidence_with_posteriors)},
           {"endpoint_with_punctuation", numbers(c.endpoint_with_punctuation)},
           {"endpoint_without_punctuation", numbers(c.endpoint_without_punctuation)},
-          {"lm_weights", numbers(c.lm_weights)}};
+          {"lm_weights", numbers(c.lm_weights)},
+          {"neural_lm_weights", numbers(c.neural_lm_weights)}};
 }
 
 void set(const CalibrationRow& row, const std::vector<double>& given) {

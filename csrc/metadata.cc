@@ -194,6 +194,7 @@ ModelMetadata::ModelMetadata(const std::map<std::string, std::string>& propertie
     if (!is_language(language)) entries.throw_damaged("language", "a BCP 47 code, such as 'en' or 'de-CH', or empty");
     if (entries.text("decoder_units") != "tokens") entries.throw_damaged("decoder_units", "'tokens'");
     for (const CalibrationRow& row : asr_stream::rows(calibration)) {
+      if (!entries.has(row.key)) continue;
       const std::vector<double> numbers = entries.reals(row.key);
       try {
         set(row, numbers);

@@ -21,6 +21,7 @@ class MetadataEntries {
                   int newest);
 
   int version() const noexcept { return version_; }
+  bool has(const char* key) const { return properties_.count(key) > 0; }
   const std::string& text(const char* key) const;
   std::int64_t integer(const char* key, std::int64_t low, std::int64_t high) const;
   double real(const char* key, double low, double high) const;

@@ -11,7 +11,9 @@ Searcher::Searcher(std::shared_ptr<const SegmentOptions> options, bool is_last) 
     return;
   }
   CtcPrefixBeamSearchOptions beam = options_->beam;
-  beam.lattice = is_last && over_phones() && (options_->neural_lm || options_->options.max_alternatives > 0);
+  const bool has_alternatives = over_phones() && options_->options.max_alternatives > 0;
+  const bool recombines = options_->fusion && options_->fusion->has_lm();
+  beam.lattice = is_last && recombines && (options_->neural_lm || has_alternatives);
   search_.emplace<CtcPrefixBeamSearch>(beam, options_->fusion);
 }
 
@@ -44,14 +46,23 @@ bool Searcher::has_lattice() const noexcept {
 }
 
 std::vector<Hypothesis> Searcher::sentences(std::int64_t num_best) const {
-  return std::get<CtcPrefixBeamSearch>(search_).sentences(num_best);
+  return has_lattice() ? std::get<CtcPrefixBeamSearch>(search_).sentences(num_best) : hypotheses(num_best, true);
+}
+
+const std::vector<std::string>& Searcher::spellings() const {
+  return options_->phrases ? options_->phrases->tokens() : options_->tokens;
+}
+
+void Searcher::set_words(std::vector<Hypothesis>& hypotheses, WordIds& ids) const {
+  if (!by_spelling()) return;
+  for (Hypothesis& hypothesis : hypotheses) asr_stream::set_words(hypothesis, spellings(), ids);
 }
 
 std::vector<std::vector<Word>> Searcher::words(const std::vector<Hypothesis>& hypotheses, std::int64_t position) const {
   std::vector<std::vector<Word>> result;
   const Calibration& calibration = options_->calibration;
   const FrameOrigin origin{position, utterance_start_};
-  if (over_phones() && !options_->phrases) {
+  if (!by_spelling()) {
     const Hypothesis letters = letters_.hypotheses().front();
     for (const Hypothesis& hypothesis : hypotheses) {
       result.push_back(
@@ -63,9 +74,8 @@ std::vector<std::vector<Word>> Searcher::words(const std::vector<Hypothesis>& hy
   const ConfidenceMap& map = over_phones() ? calibration.confidence_with_phones
                              : with_lm     ? calibration.confidence_with_lm
                                            : calibration.confidence_without_lm;
-  const std::vector<std::string>& tokens = options_->phrases ? options_->phrases->tokens() : options_->tokens;
   for (const Hypothesis& hypothesis : hypotheses) {
-    result.push_back(asr_stream::words(hypothesis, tokens, map, origin));
+    result.push_back(asr_stream::words(hypothesis, spellings(), map, origin));
   }
   return result;
 }

@@ -37,8 +37,10 @@ class Searcher {
   // Returns at least one and at most `num_best` hypotheses, best first. finished: the utterance has ended.
   std::vector<Hypothesis> hypotheses(std::int64_t num_best = 1, bool finished = false) const;
   bool has_lattice() const noexcept;
-  // The best sentences of the lattice, see `CtcPrefixBeamSearch::sentences`.
+  // At most `num_best` sentences of a finished utterance, best first: of the lattice if there is one.
   std::vector<Hypothesis> sentences(std::int64_t num_best) const;
+  // Sets `words` of hypotheses of a search by spelling. Those of the other search have them.
+  void set_words(std::vector<Hypothesis>& hypotheses, WordIds& ids) const;
 
   // The words of each hypothesis. position: of the stream, in samples, at which the search began.
   std::vector<std::vector<Word>> words(const std::vector<Hypothesis>& hypotheses, std::int64_t position) const;
@@ -50,10 +52,14 @@ class Searcher {
   std::optional<double> sentence_end_log_prob() const;
 
   bool over_phones() const noexcept { return options_->over_phones(); }
+  // Whether the tokens of a hypothesis spell its words.
+  bool by_spelling() const noexcept { return !over_phones() || options_->phrases; }
   // Whether a token of the searched head begins a word or separates two words.
   bool begins_word(std::int64_t token) const;
 
  private:
+  const std::vector<std::string>& spellings() const;  // of the tokens of a search by spelling
+
   std::shared_ptr<const SegmentOptions> options_;
   std::variant<CtcGreedySearch, CtcPrefixBeamSearch, CtcPhraseSearch> search_;
   std::int64_t utterance_start_ = 0;  // frame

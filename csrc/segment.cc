@@ -115,8 +115,11 @@ void Segment::not_answered() {
   if (!pending || std::holds_alternative<EncoderStep>(*pending)) throw std::logic_error("this work needs an answer");
   const std::unique_ptr<const Work> unanswered = std::exchange(work_, nullptr);
   if (std::holds_alternative<DecoderStep>(*unanswered)) joint_.reset();  // then the final comes from the other search
-  if (std::holds_alternative<DecoderScoring>(*unanswered)) report_final(std::move(nbest_));
-  if (rescoring_) report_final(std::exchange(rescoring_, std::nullopt)->take_sentences());
+  if (std::holds_alternative<DecoderScoring>(*unanswered)) report_final();
+  if (rescoring_) {
+    sentences_ = std::exchange(rescoring_, std::nullopt)->take_sentences();
+    score_with_decoder();
+  }
   proceed();
 }
 
@@ -261,7 +264,7 @@ void Segment::begin_utterance() {
   second_searched_ = 0;
   searcher_.begin_utterance(context());
   encoder_out_.clear();
-  nbest_.clear();
+  sentences_.clear();
   if (options_->searches_jointly()) joint_.emplace(static_cast<std::int64_t>(options_->tokens.size()), options_->joint);
   partial_.clear();
   num_stable_ = 0;

@@ -178,11 +178,10 @@ class Segment {
   void search_mean();
   void rescore();
   void search_jointly();
-  void rescore_sentences(std::vector<Hypothesis> sentences);
-  void keep_distinct(std::vector<Hypothesis>& hypotheses) const;
-  // sentences: the chosen one, then the others, most likely first.
-  void report_final(std::vector<Hypothesis> sentences) { report_final(sentences, sentences.size()); }
-  void report_final(std::vector<Hypothesis>& sentences, std::size_t num_scored);
+  // Compares these sentences, best first: with the neural language model, then with the decoder.
+  void compare(std::vector<Hypothesis> sentences);
+  void score_with_decoder();
+  void report_final();  // of sentences_
   void begin_utterance();
   void report_partial(bool finished = false);  // finished: the utterance has ended, so its last word is complete
   void report_nonfinite();
@@ -226,7 +225,9 @@ class Segment {
   bool window_due_ = false;                // a window is due before the utterance has ended
   std::unique_ptr<Searcher> second_searcher_;  // searches the result of second_pass_
   std::int64_t second_searched_ = 0;           // frames of the utterance
-  std::vector<Hypothesis> nbest_;
+  std::vector<Hypothesis> sentences_;  // that are compared: the best one, then the others, most likely first
+  std::size_t num_scored_ = 0;         // of the first of them, see `set_posteriors`
+  std::optional<WordIds> word_ids_;    // of sentences_
   std::optional<JointSearch> joint_;  // over the utterance
   std::optional<SentenceRescoring> rescoring_;
   std::vector<std::string> previous_words_;  // of the previous utterance, for the neural language model

@@ -2,7 +2,6 @@
 #include "segment.h"
 
 #include <algorithm>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,14 +18,48 @@ std::int64_t num_hypotheses(const SegmentOptions& options) { return 1 + 4 * opti
 }  // namespace
 
 void Segment::rescore() {
-  if (joint_ && !last_searcher().hypotheses(1, true).front().tokens.empty()) return search_jointly();
-  if (last_searcher().has_lattice()) return rescore_sentences(last_searcher().sentences(kNumSentences));
+  const Searcher& searcher = last_searcher();
+  if (joint_ && !searcher.hypotheses(1, true).front().tokens.empty()) return search_jointly();
   const std::int64_t num_rescored = options_->rescores() ? options_->options.num_rescored : 1;
-  nbest_ = last_searcher().hypotheses(std::max(num_rescored, num_hypotheses(*options_)), true);
-  const std::size_t count = std::min(nbest_.size(), static_cast<std::size_t>(num_rescored));
-  if (count == 1 || nbest_.front().tokens.empty()) return report_final(std::move(nbest_));
+  const bool many = options_->neural_lm || searcher.has_lattice();
+  compare(searcher.sentences(many ? kNumSentences : std::max(num_rescored, num_hypotheses(*options_))));
+}
+
+void Segment::compare(std::vector<Hypothesis> sentences) {
+  sentences_ = std::move(sentences);
+  word_ids_.emplace(options_->fusion.get());
+  last_searcher().set_words(sentences_, *word_ids_);
+  if (options_->neural_lm && last_searcher().by_spelling()) keep_distinct(sentences_);
+  num_scored_ = sentences_.size();
+  if (!options_->neural_lm || sentences_.size() == 1 || sentences_.front().tokens.empty()) return score_with_decoder();
+  const LmFusion* fusion = options_->fusion.get();
+  rescoring_.emplace(fusion && fusion->has_lm() ? fusion : nullptr, *options_->neural_lm,
+                     options_->calibration.neural_lm_weights, std::move(sentences_), *word_ids_, previous_words_,
+                     context());
+  work_ = std::make_unique<const Work>(rescoring_->tree());
+}
+
+void Segment::lm_scored(const std::vector<float>& log_probs) {
+  asked_for<PieceTree>(work());
+  sentences_ = rescoring_->rescored(log_probs);
+  num_scored_ = rescoring_->num_rescored();
+  rescoring_.reset();
+  work_.reset();
+  score_with_decoder();
+  proceed();
+}
+
+void Segment::score_with_decoder() {
+  if (num_stable_ && options_->neural_lm && last_searcher().has_lattice()) {
+    std::vector<std::int32_t> stable;
+    for (std::size_t i = 0; i < num_stable_; ++i) stable.push_back(word_ids_->of(partial_[i].text));
+    prefer_words(sentences_, num_scored_, stable, kStablePenalty);
+  }
+  const auto num_rescored = static_cast<std::size_t>(options_->rescores() ? options_->options.num_rescored : 1);
+  const std::size_t count = std::min(num_scored_, num_rescored);
+  if (count == 1 || sentences_.front().tokens.empty()) return report_final();
   DecoderScoring scoring{{}, std::move(encoder_out_), num_frames_ - utterance_start_};
-  for (std::size_t i = 0; i < count; ++i) scoring.tokens.push_back(nbest_[i].tokens);
+  for (std::size_t i = 0; i < count; ++i) scoring.tokens.push_back(sentences_[i].tokens);
   work_ = std::make_unique<const Work>(std::move(scoring));
 }
 
@@ -34,8 +67,8 @@ void Segment::rescore() {
 void Segment::search_jointly() {
   std::optional<DecoderStep> step = joint_->step();
   if (!step) {
-    const auto count = static_cast<std::size_t>(num_hypotheses(*options_));
-    return report_final(joint_->hypotheses(count, options_->options.second_pass ? 0 : utterance_start_));
+    const auto count = static_cast<std::size_t>(options_->neural_lm ? kNumSentences : num_hypotheses(*options_));
+    return compare(joint_->hypotheses(count, options_->options.second_pass ? 0 : utterance_start_));
   }
   step->encoder_out = std::exchange(encoder_out_, {});
   work_ = std::make_unique<const Work>(std::move(*step));
@@ -51,54 +84,21 @@ void Segment::decoded(const Rows& log_probs) {
 
 void Segment::scored(const std::vector<float>& scores) {
   const auto num_scored = static_cast<std::ptrdiff_t>(asked_for<DecoderScoring>(work()).tokens.size());
-  const auto best = static_cast<std::ptrdiff_t>(best_rescored({nbest_.begin(), nbest_.begin() + num_scored}, scores,
-                                                              options_->options.rescore_ctc_weight));
-  std::rotate(nbest_.begin(), nbest_.begin() + best, nbest_.begin() + best + 1);
+  const auto first = sentences_.begin();
+  const auto best = static_cast<std::ptrdiff_t>(
+      best_rescored({first, first + num_scored}, scores, options_->options.rescore_ctc_weight));
+  std::rotate(first, first + best, first + best + 1);
   work_.reset();
-  report_final(std::move(nbest_));
+  report_final();
   proceed();
 }
 
-void Segment::rescore_sentences(std::vector<Hypothesis> sentences) {
-  if (!options_->neural_lm || sentences.size() == 1 || sentences.front().tokens.empty()) {
-    return report_final(std::move(sentences));
-  }
-  rescoring_.emplace(*options_->fusion, *options_->neural_lm, std::move(sentences), previous_words_, context());
-  work_ = std::make_unique<const Work>(rescoring_->tree());
-}
-
-void Segment::lm_scored(const std::vector<float>& log_probs) {
-  asked_for<PieceTree>(work());
-  std::vector<Hypothesis> sentences = rescoring_->rescored(log_probs);
-  const std::size_t num_rescored = rescoring_->num_rescored();
-  rescoring_.reset();
-  work_.reset();
-  report_final(sentences, num_rescored);
-  proceed();
-}
-
-// Keeps the best of the hypotheses with the same words. One without words is kept only if it is the best of all.
-void Segment::keep_distinct(std::vector<Hypothesis>& hypotheses) const {
-  const std::vector<std::vector<Word>> words = words_of(last_searcher(), hypotheses);
-  std::set<std::string> texts{""};
-  std::vector<Hypothesis> kept;
-  for (std::size_t i = 0; i < hypotheses.size(); ++i) {
-    if (texts.insert(join(words[i])).second || i == 0) kept.push_back(std::move(hypotheses[i]));
-  }
-  hypotheses = std::move(kept);
-}
-
-// num_scored: see `set_posteriors`.
-void Segment::report_final(std::vector<Hypothesis>& sentences, std::size_t num_scored) {
+void Segment::report_final() {
+  std::vector<Hypothesis> sentences = std::move(sentences_);
   const auto count = static_cast<std::size_t>(1 + options_->options.max_alternatives);
-  if (count > 1 && !last_searcher().has_lattice()) keep_distinct(sentences);
-  if (num_stable_ && options_->neural_lm && last_searcher().has_lattice()) {
-    std::vector<std::int32_t> stable;
-    for (std::size_t i = 0; i < num_stable_; ++i) stable.push_back(options_->fusion->find(partial_[i].text));
-    prefer_words(sentences, std::min(num_scored, sentences.size()), stable, kStablePenalty);
-  }
+  if (count > 1 && last_searcher().by_spelling()) keep_distinct(sentences);
   if (sentences.size() > 1 || last_searcher().has_lattice()) {
-    set_posteriors(sentences, std::min(num_scored, sentences.size()), count);
+    set_posteriors(sentences, std::min(num_scored_, sentences.size()), count);
   }
   sentences.resize(std::min(count, sentences.size()));
   std::vector<std::vector<Word>> words = words_of(last_searcher(), sentences);
@@ -113,12 +113,10 @@ void Segment::report_final(std::vector<Hypothesis>& sentences, std::size_t num_s
     const bool in_silence = now() - best.back().end_s >= kSentencePauseS;
     if (endpoint_ == EndpointRule::kMaxUtterance && in_silence) endpoint_ = EndpointRule::kSilenceAfterSpeech;
     endpoints_.end_utterance(searcher_, endpoint_ == EndpointRule::kMaxUtterance);
-    if (options_->fusion && options_->fusion->has_lm()) {
-      std::vector<std::string_view> texts;
-      for (const Word& word : best) texts.push_back(word.text);
-      context_ = options_->fusion->context_after(context(), texts);
-      previous_words_.assign(texts.begin(), texts.end());
-    }
+    std::vector<std::string_view> texts;
+    for (const Word& word : best) texts.push_back(word.text);
+    if (options_->fusion && options_->fusion->has_lm()) context_ = options_->fusion->context_after(context(), texts);
+    if (options_->neural_lm) previous_words_.assign(texts.begin(), texts.end());
     report(Event::Type::kFinal, best);
     Event& event = events_.back();
     event.endpoint = endpoint_ == EndpointRule::kNone ? kEndOfAudio : name(endpoint_);

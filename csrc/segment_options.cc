@@ -4,9 +4,35 @@
 #include <utility>
 
 #include "search/hotwords.h"
+#include "search/spelling.h"
+#include "search/words.h"
 #include "text/formatter.h"
 
 namespace asr_stream {
+
+namespace {
+
+// Throws std::invalid_argument if the pieces can spell fewer than half of the tokens.
+void require_pieces(const WordPieces& pieces, const std::vector<std::string>& tokens) {
+  std::size_t num_texts = 0, num_spelled = 0;
+  std::string example;
+  for (const std::string& token : tokens) {
+    const std::string text = token.substr(begins_word(token) ? kWordBoundary.size() : 0);
+    if (text.empty()) continue;
+    ++num_texts;
+    if (!pieces.of(text).empty()) {
+      ++num_spelled;
+    } else if (example.empty()) {
+      example = text;
+    }
+  }
+  if (2 * num_spelled >= num_texts) return;
+  throw std::invalid_argument("the neural language model can spell " + std::to_string(num_spelled) + " of the " +
+                              std::to_string(num_texts) + " tokens of the recognizer, and not '" + example +
+                              "'; train it on text in their case and script");
+}
+
+}  // namespace
 
 SegmentOptions::SegmentOptions(const Options& given) {
   check(given);
@@ -105,6 +131,11 @@ std::shared_ptr<const SegmentOptions> checked(std::shared_ptr<const SegmentOptio
     throw std::invalid_argument(std::string("search ") + (options->searches_jointly() ? "joint" : "greedy") +
                                 " takes no language model, hotwords or phrases; use search beam or rescore");
   }
+  if (options->neural_lm && options->options.search == ASR_SEARCH_GREEDY) {
+    throw std::invalid_argument("search greedy takes no neural language model, which compares sentences; use search "
+                                "beam, rescore or joint, or none");
+  }
+  if (options->neural_lm && !options->over_phones()) require_pieces(options->neural_lm->pieces, options->tokens);
   if (options->fusion && options->phrases) {
     throw std::invalid_argument("phrases are a grammar: they take no language model and no hotwords");
   }

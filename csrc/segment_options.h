@@ -45,7 +45,7 @@ struct SegmentOptions {
   std::int64_t second_pass_window = kSecondPassWindow;
   CtcPrefixBeamSearchOptions beam;
   std::shared_ptr<const LmFusion> fusion;  // language model and hotwords of the beam, or null
-  std::shared_ptr<const NeuralLmMetadata> neural_lm;  // rescores finals of a search over phones; or null
+  std::shared_ptr<const NeuralLmMetadata> neural_lm;  // rescores finals, or null
   // A grammar that replaces free speech, or null. It has its own search, without fusion, beam or decoder.
   std::shared_ptr<const Phrases> phrases;
   JointSearchOptions joint;

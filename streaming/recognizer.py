@@ -48,7 +48,8 @@ class Recognizer:
         bundled one for the bundled model, none for another.
     neural_lm: neural language model that rescores finals: a file of `asr export`, one to share, None for none,
         "bundled", or "auto": the bundled one for English language models of at least 100,000 words, as the bundled one.
-        It needs a model with phones, and a language model with pronunciations that is not restricted to `phrases`.
+        Without `lm`, it rescores the sentences that a search by spelling finds (beam, rescore or joint). Not with
+        `phrases`.
     hotwords: expected words and phrases, for the beam searches: a list such as ["Abbey Road", "Leighton:2"], or a file
         with one per line. Each letter adds `hotword_boost` nats, or the number after a colon or tab. An equals sign
         introduces words that sound like it: "Nguyen = win, new yen". Capitals, digits and signs are written as given.
@@ -196,20 +197,21 @@ class Recognizer:
         return self._open("lm", lm, lambda: _open_lm(lm)) if lm else None
 
     def _new_neural_model(self) -> NeuralLmFile | None:
-        """Only useful if the words come from the n-grams. The bundled network suits general English, as in the bundled
-        n-grams and those that `asr lm adapt` and `mix` make from them."""
+        """By default only with n-grams of general English, such as the bundled ones and those that `asr lm adapt` and
+        `mix` make from them: who gives no language model wants none."""
         neural_lm, num_threads = self._given["neural_lm"], self._given["num_threads"]
-        metadata, lm = self.onnx.metadata, self.language_model
-        if lm is None or self._given["phrases"] is not None or not (metadata.phones and lm.phones):
+        lm, has_phrases = self.language_model, self._given["phrases"] is not None
+        if has_phrases or self.search == "greedy":
             if neural_lm in (None, "auto"):
                 return None
+            what = "phrases are a grammar" if has_phrases else "search greedy finds one sentence"
             raise ValueError(
-                f"neural_lm is {str(neural_lm)!r}, but it only rescores the words of a language model with "
-                "pronunciations, for a model with phones: leave neural_lm out, or give such files and no phrases"
+                f"neural_lm is {str(neural_lm)!r}, but it compares sentences, and {what}: leave neural_lm out, or use "
+                "search beam, rescore or joint, without phrases"
             )
         if neural_lm == "auto":
-            is_english = metadata.language.split("-")[0] == "en"
-            is_general = lm.num_ngrams[0] >= MIN_GENERAL_WORDS
+            is_english = self.onnx.metadata.language.split("-")[0] == "en"
+            is_general = lm is not None and lm.num_ngrams[0] >= MIN_GENERAL_WORDS
             neural_lm = bundled_neural_lm() if is_english and is_general else None
         if neural_lm is None:
             return None

@@ -85,7 +85,7 @@ class ModelMetadata:
     """Language of the model, a BCP 47 code such as "en" or "de-CH"; empty if not stated."""
     confidence_with_lm: tuple[float, ...] = _calibration("confidence_with_lm")
     """bias, least, mean: the log odds that a word is right are bias + least * its least certain token + mean * the mean
-    of its tokens. csrc/calibration.h describes this and the next six; the defaults are those of the bundled models."""
+    of its tokens. csrc/calibration.h describes this and the next 7; the defaults are those of the bundled models."""
     confidence_without_lm: tuple[float, ...] = _calibration("confidence_without_lm")
     confidence_with_phones: tuple[float, ...] = _calibration("confidence_with_phones")
     confidence_with_posteriors: tuple[float, ...] = _calibration("confidence_with_posteriors")
@@ -95,6 +95,9 @@ class ModelMetadata:
     endpoint_without_punctuation: tuple[float, ...] = _calibration("endpoint_without_punctuation")
     lm_weights: tuple[float, ...] = _calibration("lm_weights")
     """Defaults of the options lm_weight, lm_word_bonus, lm_oov_penalty, lm_prior_weight."""
+    neural_lm_weights: tuple[float, ...] = _calibration("neural_lm_weights")
+    """weight, word_bonus: of the neural language model in a search without n-grams. Files without one of these eight
+    have the values of the bundled models."""
     cmvn_mean: tuple[float, ...] = ()
     """(num_mel_bins,), for information: the graph contains the normalization."""
     cmvn_std: tuple[float, ...] = ()
@@ -190,6 +193,8 @@ class ModelMetadata:
             if int(version) < SINCE.get(f.name, 1):
                 if f.name == "language":
                     values[f.name] = language_of_alphabet(["", "", "", *values["tokens"][3:]])
+                continue
+            if text is None and f.name in CALIBRATION:
                 continue
             if text is None and f.name == "batch_invariant":
                 values[f.name] = values["quantization"] == "none"

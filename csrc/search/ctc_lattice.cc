@@ -4,9 +4,11 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "contract.h"
 #include "search/ctc_prefix_beam_search.h"
 
 namespace asr_stream {
@@ -14,6 +16,24 @@ namespace asr_stream {
 namespace {
 
 constexpr std::int64_t kMaxPaths = 4000;  // maximum number of lattice paths examined; many of them have the same words
+
+bool ends_with(std::string_view text, std::string_view end) {
+  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
+}
+
+// The words of a search by spelling: the texts of the tokens, with one "▁" between words.
+std::string spelled(const std::vector<std::int32_t>& tokens, const std::vector<std::string>& texts) {
+  std::string result;
+  for (const std::int32_t token : tokens) {
+    std::string_view text = texts[static_cast<std::size_t>(token)];
+    const bool begins = text.substr(0, kWordBoundary.size()) == kWordBoundary;
+    const bool is_boundary = result.empty() || ends_with(result, kWordBoundary);
+    if (begins && is_boundary) text.remove_prefix(kWordBoundary.size());
+    result += text;
+  }
+  if (ends_with(result, kWordBoundary)) result.resize(result.size() - kWordBoundary.size());
+  return result;
+}
 
 }  // namespace
 
@@ -157,6 +177,7 @@ std::vector<Hypothesis> CtcPrefixBeamSearch::sentences(std::int64_t num_best) co
   for (std::size_t i = 0; i < all_ends.size(); ++i) add({all_ends[i].score, static_cast<std::int32_t>(i), -1, -1});
   std::vector<Hypothesis> result;
   std::set<std::vector<std::int32_t>> known;
+  std::set<std::string> texts;
   std::vector<std::int32_t> merges, beginnings;
   for (std::int64_t left = kMaxPaths; left && !open.empty(); --left) {
     const std::int32_t index = open.front().second;
@@ -170,7 +191,10 @@ std::vector<Hypothesis> CtcPrefixBeamSearch::sentences(std::int64_t num_best) co
     std::reverse(merges.begin(), merges.end());
     const End& end = all_ends[static_cast<std::size_t>(route.ending)];
     Hypothesis hypothesis = hypothesis_of(end, merges, true);
-    if (known.insert(hypothesis.words.empty() ? hypothesis.tokens : hypothesis.words).second) {
+    const bool is_new = fusion_ && !fusion_->over_phones()
+                            ? texts.insert(spelled(hypothesis.tokens, fusion_->tokens())).second
+                            : known.insert(hypothesis.words.empty() ? hypothesis.tokens : hypothesis.words).second;
+    if (is_new) {
       result.push_back(std::move(hypothesis));
       if (static_cast<std::int64_t>(result.size()) == num_best) break;
     }

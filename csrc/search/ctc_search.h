@@ -26,7 +26,7 @@ struct Hypothesis {
   std::vector<std::int64_t> start_frames;
   std::vector<std::int64_t> end_frames;
   std::vector<float> confidences;
-  // In a search over phones, the id of every word for `LmFusion::text`; kNoWord for an incomplete last word.
+  // In a search over phones, and in finals, the id of every word (see `WordIds`); kNoWord for an incomplete last word.
   std::vector<std::int32_t> words;
   // If several sentences are compared (set_posteriors): the probability of this one, and of each of its words.
   float posterior = 1.0f;

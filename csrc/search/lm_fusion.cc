@@ -304,11 +304,14 @@ float LmFusion::prior_gain(std::int32_t before, std::int32_t token) const {
 }
 
 std::string_view LmFusion::text(std::int32_t word) const {
-  if (!over_phones_) return {};
   if (is_known(word)) return lm_->word(word);
   const std::size_t index = static_cast<std::size_t>(word) - lm_->num_words();
   const bool is_new = word >= 0 && word != lm_->unknown() && hotwords_ && index < hotwords_->new_words().size();
   return is_new ? std::string_view(hotwords_->new_words()[index]) : std::string_view();
+}
+
+std::int32_t LmFusion::num_words() const {
+  return static_cast<std::int32_t>(lm_->num_words() + (hotwords_ ? hotwords_->new_words().size() : 0));
 }
 
 std::int32_t LmFusion::find(std::string_view text) const {

@@ -119,10 +119,12 @@ class LmFusion {
   float unigram_log_prob(std::int32_t word) const {
     return lm_->unigram_log_prob(is_known(word) ? word : lm_->unknown());
   }
-  // The spelling of a word in a search over phones; empty if unknown.
+  // The spelling of a word; empty if unknown. Needs a language model.
   std::string_view text(std::int32_t word) const;
   // The word with this spelling, of the language model or a hotword; <unk> if there is none. Needs a language model.
   std::int32_t find(std::string_view text) const;
+  std::int32_t unknown_word() const { return lm_->unknown(); }
+  std::int32_t num_words() const;  // greater than the id of every word
   // The maximum gain of a token. It consists of the priors of its letters, the boost of a hotword's letters and,
   // approximately, the gain of a word that is more likely in its context than alone.
   float highest_gain(std::int32_t token) const { return highest_gains_[static_cast<std::size_t>(token)]; }

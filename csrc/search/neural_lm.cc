@@ -18,6 +18,7 @@ constexpr std::size_t kNumSpecial = 3;     // blank, unknown, sentence edge; not
 constexpr std::size_t kMaxContext = 48;    // in pieces of the previous utterance
 constexpr std::ptrdiff_t kHistory = 6;     // in words; sentences with the same last words share the next nodes
 constexpr float kLeast = -1000.0f;         // minimum log-probability of a node; infinities would lead to NaN
+constexpr double kUnspelled = -20.0;       // log-probability of a word that the pieces cannot spell, without n-grams
 
 WordPieces read_pieces(const MetadataEntries& entries) {
   const std::vector<std::string_view> lines = split(entries.text("pieces"), "\n");
@@ -62,12 +63,14 @@ NeuralLmMetadata::NeuralLmMetadata(const std::map<std::string, std::string>& pro
 NeuralLmMetadata::NeuralLmMetadata(const MetadataEntries& entries)
     : pieces(read_pieces(entries)), share(entries.real("share", 0.0, 1.0)), weight(entries.real("weight", 0.0, 10.0)) {}
 
-SentenceRescoring::SentenceRescoring(const LmFusion& fusion, const NeuralLmMetadata& lm,
-                                     std::vector<Hypothesis> sentences, const std::vector<std::string>& context,
+SentenceRescoring::SentenceRescoring(const LmFusion* ngrams, const NeuralLmMetadata& lm,
+                                     const NeuralLmWeights& weights, std::vector<Hypothesis> sentences,
+                                     const WordIds& ids, const std::vector<std::string>& context,
                                      const NgramLm::State* before)
     : share_(lm.share),
       weight_(lm.weight),
-      ngram_weight_(static_cast<double>(fusion.options().weight)),
+      scale_(ngrams ? static_cast<double>(ngrams->options().weight) : weights.weight),
+      word_bonus_(ngrams ? 0.0 : weights.word_bonus),
       sentences_(std::move(sentences)) {
   const WordPieces& pieces = lm.pieces;
   std::vector<std::int32_t> beginning;
@@ -82,12 +85,13 @@ SentenceRescoring::SentenceRescoring(const LmFusion& fusion, const NeuralLmMetad
   const double lowest = sentences_.front().score() - kRescoringBeam;
   for (const Hypothesis& sentence : sentences_) {
     if (sentence.score() < lowest || nodes_.size() >= kMaxNodes) break;
-    Scored scored{fusion.log_probs(before, sentence.words), {}, {}};
+    Scored scored;
+    if (ngrams) scored.ngrams = ngrams->log_probs(before, sentence.words);
     std::int32_t node = root;
     const auto begin = sentence.words.begin();
     for (auto word = begin; word != sentence.words.end(); ++word) {
       scored.before.push_back(node);
-      for (const std::int32_t piece : pieces.of(fusion.text(*word))) node = child(node, piece);
+      for (const std::int32_t piece : pieces.of(ids.text(*word))) node = child(node, piece);
       scored.nodes.push_back(node);
       const auto end = word + 1;
       node = first_after_.try_emplace({end - std::min(kHistory, end - begin), end}, node).first->second;
@@ -141,6 +145,19 @@ void SentenceRescoring::put_in_order() {
   }
 }
 
+// The change of the log-probability of a word, or of the end. total: log-probabilities from the root to each node.
+double SentenceRescoring::gain_of(const Scored& scored, std::size_t word, const std::vector<double>& total) const {
+  const bool with_ngrams = !scored.ngrams.empty();
+  if (scored.nodes[word] == scored.before[word]) return with_ngrams ? 0.0 : kUnspelled;
+  const auto at = [&](std::int32_t node) { return total[places_[static_cast<std::size_t>(node)]]; };
+  double neural = at(scored.nodes[word]) - at(scored.before[word]);
+  if (word + 1 == scored.nodes.size()) neural = std::max(neural, static_cast<double>(LmFusion::kPauseLogProb));
+  if (!with_ngrams) return neural;
+  const auto ngram = static_cast<double>(scored.ngrams[word]);
+  const double mean = share_ * std::exp(neural) + (1.0 - share_) * std::exp(ngram);
+  return weight_ * std::log(std::max(mean, 1e-300)) - ngram;  // a share of 1 may leave nothing
+}
+
 std::vector<Hypothesis> SentenceRescoring::rescored(const std::vector<float>& log_probs) {
   if (log_probs.size() != tree_.pieces.size()) {
     throw std::invalid_argument("the language model gave " + std::to_string(log_probs.size()) +
@@ -156,18 +173,9 @@ std::vector<Hypothesis> SentenceRescoring::rescored(const std::vector<float>& lo
   }
   const double best_before = sentences_.front().score(), last_before = sentences_[num_rescored() - 1].score();
   for (std::size_t i = 0; i < num_rescored(); ++i) {
-    const Scored& scored = scored_[i];
     double gain = 0.0;
-    for (std::size_t word = 0; word < scored.nodes.size(); ++word) {
-      if (scored.nodes[word] == scored.before[word]) continue;  // a word that cannot be spelled
-      const auto at = [&](std::int32_t node) { return total[places_[static_cast<std::size_t>(node)]]; };
-      double neural = at(scored.nodes[word]) - at(scored.before[word]);
-      if (word + 1 == scored.nodes.size()) neural = std::max(neural, static_cast<double>(LmFusion::kPauseLogProb));
-      const auto ngram = static_cast<double>(scored.ngrams[word]);
-      const double mean = share_ * std::exp(neural) + (1.0 - share_) * std::exp(ngram);
-      gain += weight_ * std::log(std::max(mean, 1e-300)) - ngram;  // a share of 1 may leave nothing
-    }
-    sentences_[i].lm_score += ngram_weight_ * gain;
+    for (std::size_t word = 0; word < scored_[i].nodes.size(); ++word) gain += gain_of(scored_[i], word, total);
+    sentences_[i].lm_score += scale_ * gain + word_bonus_ * static_cast<double>(sentences_[i].words.size());
   }
   std::vector<std::size_t> order(num_rescored());
   std::iota(order.begin(), order.end(), std::size_t{0});

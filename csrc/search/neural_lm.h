@@ -1,10 +1,10 @@
-// Rescoring the sentences of a lattice with a neural language model (asr/neural_lm).
+// Rescoring the sentences of an utterance with a neural language model (asr/neural_lm).
 //
 // The model reads word pieces. The sentences share most of their words, so they are evaluated as one tree of pieces in
 // one run: each node attends only to its ancestors (tree attention, as in Miao et al. 2024, "SpecInfer"). Sentences
 // with the same last words share the nodes that follow, with the history of the better sentence (as in Liu et al. 2014,
 // "Efficient lattice rescoring using recurrent neural network language models"). The probability of each word is
-// interpolated with that of the n-gram model of the search.
+// interpolated with that of the n-gram model of the search, if it has one.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,10 @@
 #include <utility>
 #include <vector>
 
+#include "calibration.h"
 #include "search/ctc_search.h"
 #include "search/lm_fusion.h"
+#include "search/words.h"
 
 namespace asr_stream {
 
@@ -57,6 +59,7 @@ struct NeuralLmMetadata {
   explicit NeuralLmMetadata(const std::map<std::string, std::string>& properties);
 
   WordPieces pieces;
+  // Both apply only with n-grams; without them, see `NeuralLmWeights`.
   double share;   // interpolation weight of this model in the probability of a word; the n-grams have the rest
   double weight;  // scales the log of the interpolated probability, relative to the n-gram weight of the search
 
@@ -64,17 +67,18 @@ struct NeuralLmMetadata {
   explicit NeuralLmMetadata(const MetadataEntries& entries);
 };
 
-inline constexpr std::int64_t kNumSentences = 200;  // taken from a lattice; more do not reduce errors
+inline constexpr std::int64_t kNumSentences = 200;  // of an utterance; more do not reduce errors
 inline constexpr double kRescoringBeam = 5.0;       // sentences at most this many nats below the best are rescored
 inline constexpr std::size_t kMaxNodes = 800;       // approximate maximum per tree; limits the latency of finals
 
 // The sentences of one utterance while the model scores them.
 class SentenceRescoring {
  public:
-  // sentences: best first. context: the words of the previous utterance, or none. before: the n-gram state after them,
-  // or null.
-  SentenceRescoring(const LmFusion& fusion, const NeuralLmMetadata& lm, std::vector<Hypothesis> sentences,
-                    const std::vector<std::string>& context, const NgramLm::State* before);
+  // ngrams: of the search; null without a language model, then `weights` apply. sentences: best first; ids: of their
+  // words. context: the words of the previous utterance, or none. before: the n-gram state after them, or null.
+  SentenceRescoring(const LmFusion* ngrams, const NeuralLmMetadata& lm, const NeuralLmWeights& weights,
+                    std::vector<Hypothesis> sentences, const WordIds& ids, const std::vector<std::string>& context,
+                    const NgramLm::State* before);
 
   const PieceTree& tree() const noexcept { return tree_; }
   std::size_t num_rescored() const noexcept { return scored_.size(); }
@@ -86,7 +90,7 @@ class SentenceRescoring {
 
  private:
   struct Scored {
-    std::vector<float> ngrams;        // log-probabilities of the words and of the end
+    std::vector<float> ngrams;        // log-probabilities of the words and of the end; empty without n-grams
     std::vector<std::int32_t> nodes;  // last node of each word, and of the end
     std::vector<std::int32_t> before;  // the node before each word
   };
@@ -97,9 +101,12 @@ class SentenceRescoring {
 
   std::int32_t child(std::int32_t node, std::int32_t piece);
   void put_in_order();
+  double gain_of(const Scored& scored, std::size_t word, const std::vector<double>& total) const;
+
 
   double share_, weight_;
-  double ngram_weight_;  // the n-gram weight of the search
+  double scale_;       // of all log-probabilities: the n-gram weight of the search, or the weight without n-grams
+  double word_bonus_;  // 0 with n-grams, whose search has added it
   std::vector<Hypothesis> sentences_;
   std::vector<Scored> scored_;  // of the first sentences
   std::vector<Node> nodes_;

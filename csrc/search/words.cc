@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <limits>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -179,6 +180,40 @@ std::vector<Word> words(const Hypothesis& hypothesis, const LmFusion& fusion, co
   const bool has_posteriors = !hypothesis.word_posteriors.empty();
   return timed(std::move(found),
                has_posteriors ? calibration.confidence_with_posteriors : calibration.confidence_with_phones, origin);
+}
+
+WordIds::WordIds(const LmFusion* fusion)
+    : fusion_(fusion && fusion->has_lm() ? fusion : nullptr), num_known_(fusion_ ? fusion_->num_words() : 0) {}
+
+std::int32_t WordIds::of(std::string_view text) {
+  if (fusion_) {
+    const std::int32_t word = fusion_->find(text);
+    if (word != fusion_->unknown_word() || fusion_->over_phones()) return word;
+  }
+  const auto found = ids_.find(text);
+  if (found != ids_.end()) return found->second;
+  const std::int32_t added = num_known_ + static_cast<std::int32_t>(others_.size());
+  ids_.emplace(text, added);
+  others_.emplace_back(text);
+  return added;
+}
+
+std::string_view WordIds::text(std::int32_t word) const {
+  return word < num_known_ ? fusion_->text(word) : others_.at(static_cast<std::size_t>(word - num_known_));
+}
+
+void set_words(Hypothesis& hypothesis, const std::vector<std::string>& tokens, WordIds& ids) {
+  hypothesis.words.clear();
+  for (const WordFrames& word : group_words(hypothesis, tokens)) hypothesis.words.push_back(ids.of(word.text));
+}
+
+void keep_distinct(std::vector<Hypothesis>& sentences) {
+  std::set<std::vector<std::int32_t>> known{{}};
+  std::vector<Hypothesis> kept;
+  for (std::size_t i = 0; i < sentences.size(); ++i) {
+    if (known.insert(sentences[i].words).second || i == 0) kept.push_back(std::move(sentences[i]));
+  }
+  sentences = std::move(kept);
 }
 
 std::size_t num_alike(const std::vector<Word>& a, const std::vector<Word>& b) {

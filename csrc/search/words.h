@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -54,20 +56,42 @@ std::vector<Word> words(const Hypothesis& hypothesis, const LmFusion& fusion, co
 // Whether a token begins a word, or separates two.
 bool begins_word(std::string_view token);
 
+// The ids of words within one utterance: those of `LmFusion`, and others for words outside its vocabulary. In a search
+// over phones, all of the latter have the id of <unk>.
+class WordIds {
+ public:
+  explicit WordIds(const LmFusion* fusion);  // may be null; must outlive this object
+
+  std::int32_t of(std::string_view text);
+  std::string_view text(std::int32_t word) const;  // valid until `of` is called; empty for <unk>
+
+ private:
+  const LmFusion* fusion_;
+  std::int32_t num_known_;
+  std::vector<std::string> others_;
+  std::map<std::string, std::int32_t, std::less<>> ids_;  // of others_
+};
+
+// Sets `words` of a hypothesis of a search by spelling. tokens: as for `words`.
+void set_words(Hypothesis& hypothesis, const std::vector<std::string>& tokens, WordIds& ids);
+
+// Keeps the best of the sentences with the same words. One without words is kept only if it is the best of all.
+void keep_distinct(std::vector<Hypothesis>& sentences);
+
 // The number of leading words that both lists spell the same.
 std::size_t num_alike(const std::vector<Word>& a, const std::vector<Word>& b);
 
 // Joins the words with spaces, or with their line breaks.
 std::string join(const std::vector<Word>& words);
 
-// Sets the posteriors of the first `count` sentences of a lattice (Wessel et al. 2001, "Confidence measures for large
+// Sets the posteriors of the first `count` sentences (Wessel et al. 2001, "Confidence measures for large
 // vocabulary continuous speech recognition"). The probability of a word is the sum over the sentences with this word at
 // this position. sentences: the alternatives of one utterance, at least one. Those after the first `num_scored` do not
 // change the posteriors of the others; theirs add up to less than that of the best.
 void set_posteriors(std::vector<Hypothesis>& sentences, std::size_t num_scored, std::size_t count);
 
 // Subtracts `penalty` nats from a sentence for each of `words` that it lacks, and puts the best sentence first. Applies
-// to the first `num_scored` sentences of a lattice. The words that a sentence has are the longest common subsequence.
+// to the first `num_scored` sentences. The words that a sentence has are the longest common subsequence.
 void prefer_words(std::vector<Hypothesis>& sentences, std::size_t num_scored, const std::vector<std::int32_t>& words,
                   double penalty);
 

@@ -104,7 +104,7 @@ std::shared_ptr<SegmentOptions> make_options(const Options& options, const std::
     if (given.phrases) {
       assets.phrases = new_phrases(options, lm.get(), *metadata, *given.phrases);
     } else {
-      if (lm) assets.neural_lm = std::move(neural_lm);
+      assets.neural_lm = std::move(neural_lm);
       assets.fusion = new_fusion(options, std::move(lm), *metadata, given.hotwords);
     }
     auto made = segment_options(options, *metadata, assets, given);

@@ -132,8 +132,8 @@ export interface RecognizerOptions extends Options {
   model: string | URL | Uint8Array | ArrayBuffer;
   /** Language model for the beam searches, a file from `asr lm`; null (the default) for none. */
   lm?: string | URL | Uint8Array | ArrayBuffer | null;
-  /** Neural language model that rescores finals, a file of `asr export`; needs an lm with pronunciations. null (the
-   * default) for none. */
+  /** Neural language model that rescores finals, a file of `asr export`, with or without an lm; not with search greedy
+   * or phrases. null (the default) for none. */
   neuralLm?: string | URL | Uint8Array | ArrayBuffer | null;
   /** Model for case and punctuation, and for endpoints, a file of `asr export`; null (the default) for none. */
   punctuation?: string | URL | Uint8Array | ArrayBuffer | null;

@@ -20,7 +20,7 @@ _FILES = {
     "model": "a file from `asr export`; default: bundled, in int8, or float32 with cuda",
     "lm": "language model from `asr lm`, bundled, or none; default: the bundled one with the bundled model",
     "neural_lm": "neural language model that rescores finals, bundled, or none; default: the bundled one with the "
-    "bundled --lm, and with an English one of at least 100,000 words",
+    "bundled --lm, and with an English one of at least 100,000 words; if given, also with --lm none",
     "hotwords": "expected words and phrases, one per line, as they should be written; after =, words that sound like "
     "it; after a colon, the boost of this line",
     "phrases": "a grammar, such as voice commands: one phrase per line; other speech becomes [unk]",

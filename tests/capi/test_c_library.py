@@ -246,6 +246,22 @@ def test_model_and_language_model_are_read_from_memory(bundled_in_c: Any, sample
     assert play(again.stream(), [sample]) == play(bundled_in_c.stream(), [sample])
 
 
+def test_spelled_finals_are_rescored_as_in_python(library: Any, sample: np.ndarray) -> None:
+    model, rescored = library.model(bundled_model(), neural_lm_path=bundled_neural_lm()), []
+    for search in ("beam", "joint"):
+        recognizer = Recognizer(lm=None, neural_lm="bundled", search=search)
+        events = play(model.stream(search=search), [sample])
+        assert events == play(recognizer.stream(), [sample])
+        others = play(model.stream(search=search, use_lm=0), [sample])
+        assert others == play(recognizer.with_options(neural_lm=None).stream(), [sample])
+        partials, former = ([e for e in found if e.type == "partial"] for found in (events, others))
+        assert partials == former
+        rescored.append(events != others)
+    assert any(rescored)
+    with pytest.raises(c_library.LibraryError, match="search greedy takes no neural language model"):
+        model.stream(search="greedy")
+
+
 def test_threads_share_a_model(bundled_in_c: Any, conversation: np.ndarray) -> None:
     expected = play(bundled_in_c.stream(chunk_ms=160), [conversation])
     with ThreadPoolExecutor(4) as pool:

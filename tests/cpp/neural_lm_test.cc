@@ -16,6 +16,7 @@ namespace asr_stream {
 namespace {
 
 constexpr double kWeight = 0.5;  // of the n-grams in the search
+constexpr NeuralLmWeights kWeights{0.4, 0.7};  // without them
 
 std::shared_ptr<const LmFusion> fusion() {
   const auto bytes = small_file(kPronounced);
@@ -70,7 +71,8 @@ double change(const LmFusion& fusion, std::int32_t word, double of_word, double 
 TEST(SentenceRescoring, TheEndOfASentenceCostsNoMoreThanAPause) {
   const auto search = fusion();
   const NeuralLmMetadata lm = metadata();
-  SentenceRescoring rescoring(*search, lm, {sentence(kA, 0.0), sentence(kB, -1.0)}, {}, nullptr);
+  const WordIds ids(search.get());
+  SentenceRescoring rescoring(search.get(), lm, kWeights, {sentence(kA, 0.0), sentence(kB, -1.0)}, ids, {}, nullptr);
   const auto found = rescoring.rescored(answer(rescoring.tree(), {}, {{kPieceOfA, -40.0f}, {kPieceOfB, -3.0f}}));
   ASSERT_EQ(found.size(), 2u);
   for (const Hypothesis& each : found) {
@@ -79,7 +81,7 @@ TEST(SentenceRescoring, TheEndOfASentenceCostsNoMoreThanAPause) {
     EXPECT_NEAR(each.lm_score, change(*search, each.words[0], -1.0, end), 1e-4) << is_a;
   }
   // Words have no such limit.
-  SentenceRescoring again(*search, lm, {sentence(kA, 0.0)}, {}, nullptr);
+  SentenceRescoring again(search.get(), lm, kWeights, {sentence(kA, 0.0)}, WordIds(search.get()), {}, nullptr);
   const auto unlikely = again.rescored(answer(again.tree(), {{kPieceOfA, -40.0f}}, {}));
   EXPECT_NEAR(unlikely[0].lm_score, change(*search, kA, -40.0, -1.0), 1e-4);
 }
@@ -90,7 +92,7 @@ TEST(SentenceRescoring, UnlikelySentencesStayBehindAllOthers) {
   const NeuralLmMetadata lm = metadata();
   for (const bool best_falls : {false, true}) {
     const std::vector<Hypothesis> before{sentence(kA, 0.0), sentence(kB, -1.0), sentence(kAb, -1.0 - kRescoringBeam)};
-    SentenceRescoring rescoring(*search, lm, before, {}, nullptr);
+    SentenceRescoring rescoring(search.get(), lm, kWeights, before, WordIds(search.get()), {}, nullptr);
     ASSERT_EQ(rescoring.num_rescored(), 2u);
     const std::map<std::int64_t, float> pieces{{kPieceOfA, best_falls ? -30.0f : -0.1f}, {kPieceOfB, -9.0f}};
     const auto after = rescoring.rescored(answer(rescoring.tree(), pieces, {}));
@@ -106,7 +108,8 @@ TEST(SentenceRescoring, UnlikelySentencesStayBehindAllOthers) {
 TEST(SentenceRescoring, AnOddAnswerIsRefusedAndTheSentencesAreKept) {
   const auto search = fusion();
   const NeuralLmMetadata lm = metadata();
-  SentenceRescoring rescoring(*search, lm, {sentence(kA, 0.0), sentence(kB, -1.0)}, {}, nullptr);
+  const WordIds ids(search.get());
+  SentenceRescoring rescoring(search.get(), lm, kWeights, {sentence(kA, 0.0), sentence(kB, -1.0)}, ids, {}, nullptr);
   std::vector<float> odd = answer(rescoring.tree(), {}, {});
   odd.back() = 0.5f;
   EXPECT_THROW(rescoring.rescored(odd), std::invalid_argument);
@@ -115,6 +118,54 @@ TEST(SentenceRescoring, AnOddAnswerIsRefusedAndTheSentencesAreKept) {
   ASSERT_EQ(kept.size(), 2u);
   EXPECT_EQ(kept[0].score(), 0.0);
   EXPECT_EQ(kept[1].score(), -1.0);
+}
+
+TEST(SentenceRescoring, WithoutNgramsWordsHaveTheWeightAndTheBonusOfTheModel) {
+  const NeuralLmMetadata lm = metadata();
+  WordIds ids(nullptr);
+  std::vector<Hypothesis> sentences{sentence(ids.of("A"), 0.0), sentence(ids.of("XY"), -0.1),
+                                    sentence(ids.of("AB"), -0.2)};
+  sentences[2].words.push_back(ids.of("B"));
+  EXPECT_EQ(ids.of("XY"), sentences[1].words[0]);
+  EXPECT_EQ(ids.text(sentences[1].words[0]), "XY");
+  SentenceRescoring rescoring(nullptr, lm, kWeights, sentences, ids, {}, nullptr);
+  const auto found = rescoring.rescored(answer(rescoring.tree(), {{kPieceOfA, -3.0f}, {kPieceOfAb, -2.0f}}, {}));
+  ASSERT_EQ(found.size(), 3u);
+  for (const Hypothesis& each : found) {
+    double expected = 0.4 * (-3.0 - 1.0) + 0.7;
+    if (each.words.size() == 2) expected = 0.4 * (-2.0 - 1.0 - 1.0) + 2 * 0.7;
+    if (ids.text(each.words[0]) == "XY") expected = 0.4 * (-20.0 - 1.0) + 0.7;  // no piece can spell it
+    EXPECT_NEAR(each.lm_score, expected, 1e-4) << ids.text(each.words[0]);
+  }
+  EXPECT_EQ(ids.text(found.back().words[0]), "XY");
+}
+
+TEST(WordIds, KnownWordsHaveThoseOfTheLanguageModel) {
+  const auto bytes = small_file(kPronounced);
+  const auto lm = std::make_shared<const NgramLm>(bytes.data(), bytes.size());
+  const LmFusion letters(lm, {"", "<unk>", "", "\xe2\x96\x81", "A", "B"}, LmFusionOptions());
+  WordIds ids(&letters);
+  EXPECT_EQ(ids.of("AB"), kAb);
+  const std::int32_t added = ids.of("BB");
+  EXPECT_GE(added, letters.num_words());
+  EXPECT_EQ(ids.of("BB"), added);
+  EXPECT_NE(ids.of("BBB"), added);
+  EXPECT_EQ(ids.text(kAb), "AB");
+  EXPECT_EQ(ids.text(added), "BB");
+  const auto phones = fusion();
+  EXPECT_EQ(WordIds(phones.get()).of("BB"), phones->unknown_word());
+}
+
+TEST(KeepDistinct, KeepsTheBestOfTheSameWordsAndNoneWithoutWordsBehind) {
+  Hypothesis empty;
+  std::vector<Hypothesis> sentences{sentence(kA, 0.0), sentence(kB, -1.0), empty, sentence(kA, -2.0)};
+  keep_distinct(sentences);
+  ASSERT_EQ(sentences.size(), 2u);
+  EXPECT_EQ(sentences[0].score(), 0.0);
+  EXPECT_EQ(sentences[1].score(), -1.0);
+  sentences = {empty, sentence(kA, -1.0)};
+  keep_distinct(sentences);
+  EXPECT_EQ(sentences.size(), 2u);
 }
 
 }  // namespace

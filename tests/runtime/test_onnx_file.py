@@ -17,7 +17,7 @@ import pytest
 from onnx import TensorProto, helper
 from safetensors.numpy import save_file
 
-from asr._core import ONNX_OPSET, read_onnx_properties
+from asr._core import CALIBRATION, ONNX_OPSET, read_onnx_properties
 from asr.export.write import with_checksum
 from asr.runtime.neural_lm import bundled_neural_lm
 from asr.runtime.onnx_model import bundled_model
@@ -87,13 +87,14 @@ def test_random_bytes_are_refused(tmp_path: Path) -> None:
 def test_every_metadata_key_is_needed_and_read(tiny_onnx: Path, tmp_path: Path) -> None:
     graph = onnx.load(tiny_onnx)
     keys = {entry.key: entry.value for entry in graph.metadata_props if entry.key != "checksum"}
-    assert len(keys) == 41
+    assert len(keys) == 42
     for key in keys:
         for damage, value in (("missing", None), ("odd", "?\x1b[2J\n")):
             helper.set_model_props(graph, {k: v for k, v in (keys | {key: value}).items() if v is not None})
             (tmp_path / f"{damage}-{key}.onnx").write_bytes(with_checksum(graph))
     refused = opened_everywhere(tmp_path)
-    accepted = {"odd-license.onnx", "missing-batch_invariant.onnx"}  # any license is valid; older files lack the other
+    # Any license is valid; files may lack the others.
+    accepted = {"odd-license.onnx", *(f"missing-{key}.onnx" for key in ("batch_invariant", *CALIBRATION))}
     assert {name for name, was in refused.items() if not was} == accepted
 
 

@@ -65,6 +65,20 @@ def test_without_lattice_recombination_leaves_fewer_sentences(fusion: LmFusion) 
     assert best.tokens == lattice.sentences(1)[0].tokens
 
 
+def test_spelled_sentences_differ_in_their_words() -> None:
+    """Units can spell a word in several ways."""
+    tokens = ["", "\u2581", "\u2581A", "\u2581AB", "A", "B", "\u2581B"]
+    unigrams = ["-99 <s> -0.2", "-1 </s>", "-2 <unk>", "-0.6 A -0.3", "-0.8 AB -0.1", "-0.9 B -0.2"]
+    lm = opened(packed(unigrams, ("-0.3 A AB", "-0.4 AB B", "-0.5 <s> A")))
+    fusion = LmFusion(lm, tokens, weight=1.0, word_bonus=0.0, oov_penalty=3.0, prior_weight=0.0)
+    lattice = CtcPrefixBeamSearch(beam_size=200, recombine=True, lattice=True, lm=fusion)
+    lattice.advance(noisy(3)[:, : len(tokens)])
+    texts = [
+        " ".join("".join(tokens[t] for t in each.tokens).split("\u2581")).split() for each in lattice.sentences(100)
+    ]
+    assert len(texts) == 100 and len({tuple(words) for words in texts}) == 100
+
+
 def test_each_sentence_has_its_own_times(fusion: LmFusion) -> None:
     lattice = CtcPrefixBeamSearch(beam_size=200, recombine=True, lattice=True, lm=fusion)
     lattice.advance(noisy(5))

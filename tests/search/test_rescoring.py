@@ -67,11 +67,11 @@ def finals(*arguments: Any) -> tuple[list[str], list[_core.PieceTree]]:
     return [event[1] for event in events], trees
 
 
-def texts(tree: _core.PieceTree) -> list[str]:
+def texts(tree: _core.PieceTree, pieces: Sequence[str] = PIECES) -> list[str]:
     """For each node, the text from the root to it."""
     found: list[str] = []
     for node, (piece, parent) in enumerate(zip(tree.pieces, tree.parents, strict=True)):
-        spelled = "|" if piece == EDGE else PIECES[piece].replace("\u2581", " ")
+        spelled = "|" if piece == EDGE else pieces[piece].replace("\u2581", " ")
         found.append(spelled if node == 0 else found[parent] + spelled)
     return found
 

@@ -279,22 +279,34 @@ def test_bundled_language_model_is_for_english_capitals(onnx: OnnxModel) -> None
     assert Recognizer(german).language_model is None
 
 
-def test_neural_lm_without_effect_is_refused(phone_model: tuple[Path, Path], onnx: OnnxModel, pairs_lm: Path) -> None:
+def test_neural_lm_is_used_if_it_fits(phone_model: tuple[Path, Path], onnx: OnnxModel, pairs_lm: Path) -> None:
     model, lm = phone_model
     recognizer = Recognizer(model, lm=lm)
     assert recognizer.neural_model is None  # for general English only, unless it is given
-    assert recognizer.with_options(neural_lm="bundled").neural_model is not None
-    withouts: list[dict[str, Any]] = [
+    fitting: list[dict[str, Any]] = [
+        {},
         {"lm": None},
         {"lm": pairs_lm},
-        {"phrases": ["a"]},
-        {"model": onnx, "lm": pairs_lm},
-        {"lm": "auto", "search": "greedy"},
-        {"lm": "auto", "search": "joint"},
+        {"model": onnx, "lm": None},
+        {"lm": None, "search": "joint"},
     ]
-    for without in withouts:
-        with pytest.raises(ValueError, match=r"neural_lm is 'no\.onnx', but .* leave neural_lm out"):
-            recognizer.with_options(**without, neural_lm="no.onnx")
+    for options in fitting:
+        assert recognizer.with_options(**options).neural_model is None
+        assert recognizer.with_options(**options, neural_lm="bundled").neural_model is not None
+    assert Recognizer(onnx, lm="bundled").neural_model is not None
+    assert Recognizer(lm=None).neural_model is None
+
+
+def test_neural_lm_without_effect_is_refused(onnx: OnnxModel) -> None:
+    for without in ({"phrases": ["A"]}, {"search": "greedy"}):
+        assert Recognizer(onnx, **without).neural_model is None
+        with pytest.raises(
+            ValueError, match=r"neural_lm is 'no\.onnx', but it compares .* leave neural_lm out, or use"
+        ):
+            Recognizer(onnx, **without, neural_lm="no.onnx")
+    german = with_metadata(onnx, tokens=tuple(token.lower() for token in onnx.metadata.tokens))
+    with pytest.raises(ValueError, match=r"the neural language model can spell .* train it on text in their case"):
+        Recognizer(german, neural_lm="bundled")
 
 
 def test_a_list_without_end_is_refused(onnx: OnnxModel) -> None:

@@ -136,8 +136,8 @@ typedef struct asr_model_options {
                                    depend on it; NULL: none, formatted text is in lower case */
   const void *punctuation_data; /* or that file's bytes; needed during the call only */
   size_t punctuation_size;
-  const char *neural_lm_path;   /* neural language model that rescores finals, a file of `asr export`; needs a
-                                   language model with pronunciations; NULL: none */
+  const char *neural_lm_path;   /* neural language model that rescores finals, a file of `asr export`, with or
+                                   without lm_path; not with search greedy or phrases; NULL: none */
   const void *neural_lm_data;   /* or that file's bytes; needed during the call only */
   size_t neural_lm_size;
 } asr_model_options;
@@ -151,8 +151,8 @@ typedef struct asr_assets {
   const char *phrases;  /* a grammar that replaces free speech, one phrase per line: other speech becomes "[unk]"; no
                            hotwords are used, and the language model only pronounces the words; NULL: free speech */
   const char *mask;     /* words and phrases to show as stars, one per line; NULL: none */
-  int32_t use_lm;       /* 1: the model's language model, if it has one; 0: none, as search greedy and joint need;
-                         * default 1 */
+  int32_t use_lm;       /* 1: the model's language models, n-gram and neural, if it has them; 0: none, as search
+                           greedy needs, and search joint if there is an n-gram one; default 1 */
   int32_t reserved;     /* 0 */
   const char *replace;      /* replacements of words, one per line, as "my address -> 12 Main Street"; NULL: none */
   const char *command_list; /* your own spoken commands, one per line, as "next item -> new line"; turns on
