@@ -1,0 +1,43 @@
+"""Draws docs/images/hours.png: phone errors against hours of audio in batches, from the table in docs/lab/tried.md."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+from asr.evaluation.plots import new_axes
+
+ROOT = Path(__file__).parent.parent
+PAGE, IMAGE = ROOT / "docs" / "lab" / "tried.md", ROOT / "docs" / "images" / "hours.png"
+ROW = re.compile(r"\| ([\d.; ]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.; ]+) \|")
+
+
+def curves(text: str) -> dict[str, list[tuple[float, float]]]:
+    """(hours in batches, phone errors in %) by the size of the network, for the rows with 30 hours of speech."""
+    found = defaultdict(list)
+    for sizes, speech, hours, errors in ROW.findall(text):
+        if float(speech) == 30:
+            for size, error in zip(sizes.split("; "), errors.split("; "), strict=True):
+                found[f"{size} M parameters"].append((float(hours), float(error)))
+    return {name: sorted(points) for name, points in found.items() if len(points) > 2}
+
+
+def main() -> int:
+    figure, axes = new_axes(7, 4.5)
+    for name, points in curves(PAGE.read_text()).items():
+        axes.plot(*zip(*points, strict=True), marker="o", label=name)
+    axes.loglog()
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter("{x:g}")
+    axes.set_xlabel("hours of audio seen, from 30 hours of speech")
+    axes.set_ylabel("phone error rate on dev in %")
+    axes.legend()
+    figure.savefig(IMAGE)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
