@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor, nn
 
+from asr.model.ctc import has_kernels, with_gradient
 from asr.model.masks import length_mask
 from asr.tokenizer import BLANK_ID
 
@@ -41,28 +42,15 @@ class Denominator(nn.Module):
 
     def forward(self, log_probs: Tensor, lengths: Tensor) -> Tensor:
         """log_probs (N, T, V) float32, lengths (N,) -> scalar, the log of the sum, summed over the batch."""
-        total: Tensor = _LogSum.apply(log_probs, lengths, self.arcs, self.end)
-        return total
-
-
-class _LogSum(torch.autograd.Function):
-    """Forward-backward with a scale per frame (Rabiner 1989). The gradient is the occupancy of each token."""
-
-    @staticmethod
-    def forward(ctx, log_probs: Tensor, lengths: Tensor, arcs: Tensor, end: Tensor) -> Tensor:
-        with torch.autocast(log_probs.device.type, enabled=False):
-            total, occupancy = _forward_backward(log_probs.detach().float(), lengths, arcs, end)
-        ctx.save_for_backward(occupancy)
-        return total
-
-    @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        (occupancy,) = ctx.saved_tensors
-        return gradient * occupancy, None, None, None
+        compute = _forward_backward
+        if has_kernels(log_probs):
+            from asr.model.kernels import denominator as compute
+        return with_gradient(log_probs, lambda x: compute(x, lengths, self.arcs, self.end))
 
 
 def _forward_backward(log_probs: Tensor, lengths: Tensor, arcs: Tensor, end: Tensor) -> tuple[Tensor, Tensor]:
-    """The log of the sum, a scalar, and its gradient, (N, T, V).
+    """The log of the sum, a scalar, and its gradient, (N, T, V): forward-backward with a scale per frame (Rabiner
+    1989). The gradient is the occupancy of each token.
 
     A state is the last token v and the phone h before it, (V, N, H). `label` holds states at a frame that outputs v,
     `blank` those at a later frame that outputs blank.

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 
 from asr.config import LossConfig, ModelConfig
 from asr.lexicon.phones import num_phone_tokens
+from asr.model.ctc import ctc_loss
 from asr.model.decoder import IGNORE_ID, Decoder, append_eos, shift_right
 from asr.model.denominator import Denominator
 from asr.model.encoder import Cache, Encoder
 from asr.model.masks import length_mask
-from asr.tokenizer import BLANK_ID
 
 
 class Losses(NamedTuple):
@@ -116,18 +116,18 @@ class AsrModel(nn.Module):
         encoder_out, lengths = torch.cat(outputs), torch.cat(all_lengths)
         scale = 1.0 / (target_lengths.clamp(min=1).sum() if num_tokens is None else num_tokens).clamp(min=1)
         log_probs = self.ctc(encoder_out).float().log_softmax(-1)
-        ctc = _ctc_loss(log_probs, lengths, targets, target_lengths)
+        ctc = ctc_loss(log_probs, lengths, targets, target_lengths)
         share = config.intermediate_ctc_weight
         if share > 0:
             inner = [torch.cat(logits).float().log_softmax(-1) for logits in zip(*all_inner, strict=True)]
-            inner_ctc = sum(_ctc_loss(p, lengths, targets, target_lengths) for p in inner) / len(inner)
+            inner_ctc = sum(ctc_loss(p, lengths, targets, target_lengths) for p in inner) / len(inner)
             ctc = (1.0 - share) * ctc + share * inner_ctc
         attention = self._attention_loss(encoder_out, lengths, targets, target_lengths, config)
         consistency = consistency_loss(log_probs, lengths) if config.cr_ctc_weight > 0 else torch.zeros_like(ctc)
         phone_ctc = torch.zeros_like(ctc)
         if phones is not None and phone_lengths is not None:
             phone_log_probs = self.phone_log_probs(encoder_out)
-            phone_ctc = _ctc_loss(phone_log_probs, lengths, phones, phone_lengths)
+            phone_ctc = ctc_loss(phone_log_probs, lengths, phones, phone_lengths)
             if denominator is not None:
                 phone_ctc = phone_ctc + config.denominator_weight * denominator(phone_log_probs, lengths)
             if config.cr_ctc_weight > 0:
@@ -163,19 +163,6 @@ class AsrModel(nn.Module):
             label_smoothing=config.label_smoothing,
             reduction="sum",
         )
-
-
-def _ctc_loss(log_probs: Tensor, lengths: Tensor, targets: Tensor, target_lengths: Tensor) -> Tensor:
-    """CTC (Graves et al. 2006), summed over the batch; zero for an utterance too short for its transcript."""
-    return F.ctc_loss(
-        log_probs.transpose(0, 1),
-        targets.clamp(min=0),
-        lengths,
-        target_lengths,
-        blank=BLANK_ID,
-        reduction="sum",
-        zero_infinity=True,
-    )
 
 
 def consistency_loss(log_probs: Tensor, lengths: Tensor) -> Tensor:
