@@ -42,7 +42,7 @@ class Ours(nn.Module):
         self.ctc = nn.Linear(config.dim, VOCAB_SIZE)
 
     def forward(self, features: Tensor, num_frames: Tensor) -> tuple[Tensor, Tensor]:
-        x, lengths, _ = self.encoder(self.ctc, features, num_frames, *CHUNK)
+        x, lengths, _ = self.encoder(self.ctc, features, num_frames, (CHUNK,))
         return self.ctc(x), lengths
 
 

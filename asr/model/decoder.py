@@ -22,6 +22,8 @@ from asr.model.layers import (
     LockedDropout,
     Residual,
     SelfAttention,
+    causal_bias,
+    dtype_of_products,
     extended,
     layers_of,
 )
@@ -62,13 +64,20 @@ class DecoderLayer(nn.Module):
         self.residuals = nn.ModuleList(Residual(config.dim, config.norm, config.dropout) for _ in range(3))
 
     def forward(
-        self, x: Tensor, causal_bias: Tensor, past: KeysValues | None, memory: KeysValues, memory_bias: Tensor
+        self,
+        x: Tensor,
+        num_tokens: int,
+        bias: Tensor | None,
+        past: KeysValues | None,
+        memory: KeysValues,
+        memory_bias: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        """x (N, U, dim), or its rows -> output of the same shape, and queries, keys and values of these tokens."""
+        """x (N, U, dim), or its rows; num_tokens U; bias: of the self-attention -> output of the shape of x, and
+        queries, keys and values of these tokens."""
         around_self, around_cross, around_feed_forward = cast("list[Residual]", self.residuals)
-        y, qkv = self.self_attention(around_self.before(x), causal_bias, None, past)
+        y, qkv = self.self_attention(around_self.before(x), bias, None, past)
         x = around_self.after(x, y)
-        x = around_cross(x, lambda y: self.cross_attention(y, causal_bias.shape[2], *memory, memory_bias))
+        x = around_cross(x, lambda y: self.cross_attention(y, num_tokens, *memory, memory_bias))
         return around_feed_forward(x, self.feed_forward), qkv
 
 
@@ -138,14 +147,17 @@ class Decoder(nn.Module):
         """Logits, and each layer's queries, keys and values of these tokens."""
         num_past = past[0][0].shape[2] if past else 0
         position = torch.arange(tokens.shape[1], device=tokens.device) + num_past
-        slot = torch.arange(num_past + tokens.shape[1], device=tokens.device)
-        causal_bias = mask_bias(slot[None, :] <= position[:, None])[None, None]
         x = self.embedding(tokens) * math.sqrt(self.config.dim) + sinusoids(position, self.config.dim)
-        # In a step the tokens of all hypotheses are rows, like the frames in the encoder's step.
-        x = x.flatten(0, 1) if past else self.dropout(x)
+        if past:
+            slot = torch.arange(num_past + tokens.shape[1], device=tokens.device)
+            bias: Tensor | None = mask_bias(slot[None, :] <= position[:, None])[None, None]
+            x = x.flatten(0, 1)  # the tokens of all hypotheses are rows, like the frames in the encoder's step
+        else:
+            bias, x = causal_bias(x), self.dropout(x)
+        memory_bias = memory_bias.to(dtype_of_products(x))
         new = []
         for index, layer in enumerate(self.layers):
-            x, qkv = layer(x, causal_bias, past[index] if past else None, memory[index], memory_bias)
+            x, qkv = layer(x, tokens.shape[1], bias, past[index] if past else None, memory[index], memory_bias)
             new.append(qkv)
         return self.out(self.final_norm(x)).reshape(*tokens.shape, -1), new
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from asr.config import ModelConfig
 from asr.features import FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
-from asr.model.layers import EncoderLayer, KeysValues, LockedDropout, extended, layers_of
+from asr.model.layers import EncoderLayer, KeysValues, LockedDropout, dtype_of_products, extended, layers_of
 from asr.model.masks import full_mask, length_mask, step_mask
 from asr.model.positions import Positions
 from asr.model.speaker import SpeakerMean
@@ -85,25 +85,25 @@ class Encoder(nn.Module):
         self.inverse_std.copy_(1.0 / std.clamp(min=1e-3))
 
     def forward(
-        self, head: nn.Module, features: Tensor, num_frames: Tensor, chunk_size: int = 0, left_context: int = -1
+        self, head: nn.Module, features: Tensor, num_frames: Tensor, chunks: Sequence[tuple[int, int]] = ((0, -1),)
     ) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """Encodes whole utterances with the chunk mask.
+        """Encodes whole utterances with chunk masks.
 
         Args:
             features: (N, T, 80) float32 log-mel, with any padding.
             num_frames: (N,) int64 valid feature frames.
-            chunk_size: encoder frames per chunk, 0 for full context.
-            left_context: encoder frames before the chunk that it attends to; -1 for all.
+            chunks: of each view, encoder frames per chunk, 0 for full context, and encoder frames before the chunk
+                that it attends to, -1 for all. The views are equal parts of the N rows.
         Returns:
             (N, T // 4, dim); (N,) int64 valid encoder frames, num_frames // 4; and the logits of `head` at each inner
             layer, (N, T // 4, vocab_size).
         """
         lengths = num_frames // SUBSAMPLING
         num_out = max(features.shape[1] // SUBSAMPLING, 1)
-        x = self._subsample_whole(features, num_frames, num_out, chunk_size or num_out)
-        x = self.dropout(self.positions.add_absolute(x, torch.zeros_like(lengths)))
-        mask = full_mask(lengths, num_out, chunk_size, left_context)
-        x, _, inner = self._run(head, x, mask, None, self.inner_layers)
+        views = zip(features.chunk(len(chunks)), num_frames.chunk(len(chunks)), chunks, strict=True)
+        parts = [self._subsample_whole(x, n, num_out, chunk_size or num_out) for x, n, (chunk_size, _) in views]
+        x = self.dropout(self.positions.add_absolute(torch.cat(parts), torch.zeros_like(lengths)))
+        x, _, inner = self._run(head, x, full_mask(lengths, num_out, chunks), None, self.inner_layers)
         return x, lengths, inner
 
     def init_cache(self, batch_size: int, left_context: int) -> Cache:
@@ -166,7 +166,7 @@ class Encoder(nn.Module):
     ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
         """Runs all layers. Returns their output; with a `past`, queries, keys and values of the new frames of each
         layer; and the logits of `head` after the layers `heads_at`, counted from 1."""
-        bias = self.positions.bias(mask)
+        bias = self.positions.bias(mask).to(dtype_of_products(x))  # once, not in every layer
         rotation = self.positions.rotation(mask.shape[3], mask.shape[2], x)
         new, inner = [], []
         for number, layer in enumerate(self.layers, 1):

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from asr.model.positions import Rotation, rotate
+from asr.model.positions import Rotation, mask_bias, rotate
 
 KeysValues = tuple[Tensor, Tensor]
 """Keys and values of one layer."""
@@ -68,19 +68,21 @@ class SelfAttention(nn.Module):
         self.out = nn.Linear(dim, dim)
 
     def forward(
-        self, x: Tensor, bias: Tensor, rotation: Rotation | None, past: KeysValues | None
+        self, x: Tensor, bias: Tensor | None, rotation: Rotation | None, past: KeysValues | None
     ) -> tuple[Tensor, Tensor]:
         """
         Args:
             x: (N, T, dim), or its rows (N * T, dim)
-            bias: (N or 1, 1 or num_heads, T, C + T) float32, added to the scores; -inf hides a slot.
+            bias: (N or 1, 1 or num_heads, T, C + T), added to the scores; -inf hides a slot. None for sequences
+                (N, T, dim) without a past in which nothing attends to what comes later (see `causal_bias`).
             rotation: of the window and its queries (see Positions.rotation); None without rope.
             past: keys, not rotated, and values of C earlier frames, (N, 1, C, num_heads, 2, head_dim / 2) each; None if
                 there are none.
         Returns:
             output, with the shape of x; queries, keys and values of the new frames, concatenated, (..., 3 * dim).
         """
-        qkv, num_new = self.qkv(x), bias.shape[2]
+        qkv = self.qkv(x)
+        num_new, num_slots = (x.shape[1], x.shape[1]) if bias is None else bias.shape[2:]
         heads = qkv.reshape(-1, 1, num_new, 3 * self.num_heads, 2, x.shape[-1] // self.num_heads // 2)
         query, key, value = heads.split(self.num_heads, dim=3)
         keys, values = ((key,), (value,)) if past is None else ((past[0], key), (past[1], value))
@@ -89,12 +91,12 @@ class SelfAttention(nn.Module):
             key = _by_head(torch.cat(keys, dim=2))
         else:
             window = _by_head(rotate(torch.cat((*keys, query), dim=2), rotation))
-            key, query = window.split((bias.shape[3], num_new), dim=2)
+            key, query = window.split((num_slots, num_new), dim=2)
         value = _by_head(torch.cat(values, dim=2))
         return self.out(self._attend(query, key, value, bias).transpose(1, 2).reshape(x.shape)), qkv
 
-    def _attend(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:
-        if self.num_blocks == 1:
+    def _attend(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
+        if self.num_blocks == 1 or bias is None:
             return attend(query, key, value, bias)
         blocks = block_slices(query.shape[2], self.num_blocks)
         return torch.cat([attend(query[:, :, rows], key, value, bias[:, :, rows]) for rows in blocks], dim=2)
@@ -190,24 +192,41 @@ class EncoderLayer(nn.Module):
         return self.feed_forward_residual(x, self.feed_forward), qkv
 
 
-def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor) -> Tensor:
+def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
     """Dot-product attention of (N, num_heads, T or S, head_dim) with a scaled query; `bias` is added to the scores.
+    None: nothing attends to what comes later.
 
     On a GPU, PyTorch's fused kernel keeps the scores out of memory: 8.9 instead of 30.3 GB for the longest batch of the
     recipe librispeech-100h, in 0.6 of the time (H100). It is not used where all rows share a bias: a compiled training
-    step with one causal mask attended to later pieces (PyTorch 2.11, H200; the cause is not established). On a CPU it
-    takes six times as long as the other three operations in a bf16 training step of short utterances (27 ms against 4.6
-    ms per layer).
+    step with one causal mask attended to later pieces (PyTorch 2.11, H200; the cause is not established), so causal
+    sequences have no mask there. On a CPU it takes six times as long as the other three operations in a bf16 training
+    step of short utterances (27 ms against 4.6 ms per layer).
     """
+    if bias is None:
+        return F.scaled_dot_product_attention(query, key, value, is_causal=True, scale=1.0)
     bias = bias.to(query.dtype)
-    if is_fused(query.device.type, query, bias):
+    if is_fused(query.device.type) and len(bias) == len(query):
         return F.scaled_dot_product_attention(query, key, value, attn_mask=bias, scale=1.0)
     return (query @ key.transpose(-1, -2) + bias).softmax(-1) @ value
 
 
-def is_fused(device: str, query: Tensor, bias: Tensor) -> bool:
-    """Whether `attend` takes the fused kernel on this type of device."""
-    return device == "cuda" and len(bias) == len(query)
+def causal_bias(x: Tensor) -> Tensor | None:
+    """The `bias` of sequences x (N, T, dim), in which nothing attends to what comes later: (1, 1, T, T), or None where
+    the fused kernel computes it."""
+    if is_fused(x.device.type):
+        return None
+    position = torch.arange(x.shape[1], device=x.device)
+    return mask_bias(position[None, :] <= position[:, None])[None, None].to(dtype_of_products(x))
+
+
+def dtype_of_products(x: Tensor) -> torch.dtype:
+    """The type in which the products of x are computed: with autocast, that of autocast."""
+    return torch.get_autocast_dtype(x.device.type) if torch.is_autocast_enabled(x.device.type) else x.dtype
+
+
+def is_fused(device: str) -> bool:
+    """Whether attention takes the fused kernel on this type of device."""
+    return device == "cuda"
 
 
 def block_slices(num_rows: int, num_blocks: int) -> list[slice]:

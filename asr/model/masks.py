@@ -8,6 +8,7 @@ attends at least to itself, so the softmax of a padded row is finite.
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -45,11 +46,15 @@ def length_mask(lengths: Tensor, max_length: int) -> Tensor:
     return torch.arange(max_length, device=lengths.device)[None, :] < lengths[:, None]
 
 
-def full_mask(lengths: Tensor, num_frames: int, chunk_size: int, left_context: int) -> Tensor:
-    """Combined chunk and padding mask: (N, 1, num_frames, num_frames) bool."""
-    mask = chunk_mask(num_frames, chunk_size, left_context, lengths.device)
+def full_mask(lengths: Tensor, num_frames: int, chunks: Sequence[tuple[int, int]]) -> Tensor:
+    """Combined chunk and padding mask: (N, 1, num_frames, num_frames) bool.
+
+    chunks: chunk size and left context of each view; the views are equal parts of the N rows.
+    """
+    views = torch.stack([chunk_mask(num_frames, *chunk, lengths.device) for chunk in chunks])
+    valid = length_mask(lengths, num_frames).unflatten(0, (len(chunks), -1))
     itself = torch.eye(num_frames, dtype=torch.bool, device=lengths.device)
-    return (mask[None, None] & length_mask(lengths, num_frames)[:, None, None, :]) | itself
+    return ((views[:, None] & valid[:, :, None]).flatten(0, 1) | itself)[:, None]
 
 
 def step_mask(num_cached: Tensor, num_new: Tensor, cache_size: int, num_frames: int) -> Tensor:

@@ -61,7 +61,7 @@ class AsrModel(nn.Module):
         self, features: Tensor, num_frames: Tensor, chunk_size: int = 0, left_context: int = -1
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Whole utterances: (N, T, 80), (N,) -> log_probs (N, T // 4, V), encoder_out, lengths (N,)."""
-        encoder_out, lengths, _ = self.encoder(self.ctc, features, num_frames, chunk_size, left_context)
+        encoder_out, lengths, _ = self.encoder(self.ctc, features, num_frames, ((chunk_size, left_context),))
         return self.ctc(encoder_out).float().log_softmax(-1), encoder_out, lengths
 
     def step(self, features: Tensor, num_valid: Tensor, cache: Cache) -> Step:
@@ -109,18 +109,14 @@ class AsrModel(nn.Module):
                 phone_lengths: (N,) int64
             denominator: its logarithm is added to the loss of the phone head, with weight `denominator_weight`
         """
-        views = zip(features.chunk(len(chunks)), num_frames.chunk(len(chunks)), chunks, strict=True)
-        outputs, all_lengths, all_inner = zip(
-            *(self.encoder(self.ctc, x, n, *chunk) for x, n, chunk in views), strict=True
-        )
-        encoder_out, lengths = torch.cat(outputs), torch.cat(all_lengths)
+        encoder_out, lengths, inner = self.encoder(self.ctc, features, num_frames, chunks)
         scale = 1.0 / (target_lengths.clamp(min=1).sum() if num_tokens is None else num_tokens).clamp(min=1)
         log_probs = self.ctc(encoder_out).float().log_softmax(-1)
         ctc = ctc_loss(log_probs, lengths, targets, target_lengths)
         share = config.intermediate_ctc_weight
         if share > 0:
-            inner = [torch.cat(logits).float().log_softmax(-1) for logits in zip(*all_inner, strict=True)]
-            inner_ctc = sum(ctc_loss(p, lengths, targets, target_lengths) for p in inner) / len(inner)
+            inner_log_probs = (logits.float().log_softmax(-1) for logits in inner)
+            inner_ctc = sum(ctc_loss(p, lengths, targets, target_lengths) for p in inner_log_probs) / len(inner)
             ctc = (1.0 - share) * ctc + share * inner_ctc
         attention = self._attention_loss(encoder_out, lengths, targets, target_lengths, config)
         consistency = consistency_loss(log_probs, lengths) if config.cr_ctc_weight > 0 else torch.zeros_like(ctc)

@@ -12,7 +12,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from asr.model.layers import FeedForward, Residual, SelfAttention
+from asr.model.layers import FeedForward, Residual, SelfAttention, causal_bias
 from asr.model.positions import Rotation, rope_frequencies
 from asr.neural_lm.config import NeuralLmConfig
 
@@ -28,7 +28,7 @@ class NeuralLmLayer(nn.Module):
         self.feed_forward = FeedForward(config.dim, config.ff_dim, config.activation, 0.0)
         self.residuals = nn.ModuleList(Residual(config.dim, "pre", 0.0) for _ in range(2))
 
-    def forward(self, x: Tensor, bias: Tensor, rotation: Rotation) -> Tensor:
+    def forward(self, x: Tensor, bias: Tensor | None, rotation: Rotation) -> Tensor:
         """x (N, T, dim) -> (N, T, dim)"""
         around_attention, around_feed_forward = cast("list[Residual]", self.residuals)
         x = around_attention(x, lambda y: self.self_attention(y, bias, rotation, None)[0])
@@ -52,21 +52,23 @@ class NeuralLm(nn.Module):
                 # Scaled down because the residual connections sum over all layers.
                 nn.init.normal_(parameter, std=(2 * config.num_layers * parameter.shape[1]) ** -0.5)
 
-    def forward(self, pieces: Tensor, depth: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, pieces: Tensor, depth: Tensor, mask: Tensor | None = None) -> Tensor:
         """
         Args:
             pieces: (N, T) int64
             depth: (T,) int64, the position of each.
-            mask: (N or 1, T, T) bool, True where the piece of the row attends to the piece of the column.
+            mask: (N or 1, T, T) bool, True where the piece of the row attends to the piece of the column; None for
+                sentences, in which a piece attends to those before it.
         Returns:
             (N, T, num_pieces) logits of the piece after each.
         """
         return self.hidden(pieces, depth, mask) @ self.embedding.weight.T
 
-    def hidden(self, pieces: Tensor, depth: Tensor, mask: Tensor) -> Tensor:
+    def hidden(self, pieces: Tensor, depth: Tensor, mask: Tensor | None = None) -> Tensor:
         """Like `forward`, before the output layer: (N, T, dim)."""
         x = self.embedding(pieces) * math.sqrt(self.config.dim)
-        bias, rotation = torch.where(mask, 0.0, HIDDEN)[:, None], self._rotation(depth)
+        bias = causal_bias(x) if mask is None else torch.where(mask, 0.0, HIDDEN)[:, None]
+        rotation = self._rotation(depth)
         for layer in self.layers:
             x = layer(x, bias, rotation)
         return cast(Tensor, self.final_norm(x))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +12,19 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 
-from asr.model.layers import CrossAttention, FeedForward, LockedDropout, Residual, SelfAttention, attend
+from asr.config import ModelConfig
+from asr.model.decoder import Decoder
+from asr.model.layers import (
+    CrossAttention,
+    FeedForward,
+    LockedDropout,
+    Residual,
+    SelfAttention,
+    attend,
+    causal_bias,
+)
+from asr.neural_lm.config import NeuralLmConfig
+from asr.neural_lm.model import NeuralLm
 
 
 def random(*shape: int, seed: int = 0) -> Tensor:
@@ -105,12 +118,13 @@ class Calls(TorchFunctionMode):
 
 
 @pytest.mark.parametrize(
-    ("device", "num_biases", "is_fused"), [("cuda", 3, True), ("cuda", 1, False), ("cpu", 3, False)]
+    ("device", "num_biases", "is_fused"),
+    [("cuda", 3, True), ("cuda", 1, False), ("cuda", None, True), ("cpu", 3, False)],
 )
-def test_a_gpu_fuses_attention_with_row_masks(device: str, num_biases: int, is_fused: bool) -> None:
+def test_a_gpu_fuses_attention_with_row_masks(device: str, num_biases: int | None, is_fused: bool) -> None:
     with FakeTensorMode():  # needs no GPU
         query, key = (torch.empty(3, 4, 10, 8, device=device) for _ in range(2))
-        bias = torch.empty(num_biases, 1, 10, 10, device=device)
+        bias = None if num_biases is None else torch.empty(num_biases, 1, 10, 10, device=device)
         with Calls() as calls:
             assert attend(query, key, key, bias).shape == query.shape
     assert (F.scaled_dot_product_attention in calls.functions) == is_fused
@@ -119,8 +133,34 @@ def test_a_gpu_fuses_attention_with_row_masks(device: str, num_biases: int, is_f
 def test_fused_attention_is_the_unfused_one(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(1)
     query, key, value = (torch.randn(3, 4, 10, 8) for _ in range(3))
-    bias = torch.where(torch.rand(3, 1, 10, 10) < 0.5, 0.0, float("-inf"))
-    bias.diagonal(dim1=2, dim2=3).zero_()
-    unfused = attend(query, key, value, bias)
+    rows = torch.where(torch.rand(3, 1, 10, 10) < 0.5, 0.0, float("-inf"))
+    rows.diagonal(dim1=2, dim2=3).zero_()
+    unfused = [attend(query, key, value, bias) for bias in (rows, causal_bias(torch.empty(3, 10, 32)))]
     monkeypatch.setattr("asr.model.layers.is_fused", lambda *_: True)
-    torch.testing.assert_close(attend(query, key, value, bias), unfused)
+    assert causal_bias(torch.empty(3, 10, 32)) is None
+    fused = [attend(query, key, value, bias) for bias in (rows, None)]
+    torch.testing.assert_close(fused, unfused)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("fused", [False, True])
+def test_what_comes_later_moves_nothing_before_it(monkeypatch: pytest.MonkeyPatch, fused: bool) -> None:
+    monkeypatch.setattr("asr.model.layers.is_fused", lambda *_: fused)
+    torch.manual_seed(2)
+    shape = {"dim": 16, "num_heads": 2, "decoder_layers": 2, "decoder_ff_dim": 32, "vocab_size": 30, "dropout": 0.0}
+    decoder = Decoder(ModelConfig(**shape))  # type: ignore[arg-type]
+    memory, lengths = torch.randn(3, 7, 16), torch.tensor([7, 5, 2])
+    language = NeuralLm(NeuralLmConfig(num_pieces=30, dim=16, num_heads=2, num_layers=2, ff_dim=32))
+    tokens = torch.randint(30, (3, 12))
+    networks: dict[str, Callable[[Tensor], Tensor]] = {
+        "decoder": lambda tokens: decoder(tokens, memory, lengths),
+        "language model": lambda tokens: language(tokens, torch.arange(tokens.shape[1])),
+    }
+    for name, network in networks.items():
+        before = network(tokens)
+        for changed in (1, 5, 11):
+            others = tokens.clone()
+            others[:, changed:] = (others[:, changed:] + 7) % 30
+            after = network(others)
+            torch.testing.assert_close(after[:, :changed], before[:, :changed], rtol=0, atol=1e-6, msg=name)
+            assert not torch.allclose(after[:, changed], before[:, changed]), name

@@ -72,7 +72,7 @@ def test_losses_of_a_batch(
     ctc = attention = 0.0
     for row, tokens in enumerate(TARGETS):
         one = features[row : row + 1, : NUM_FRAMES[row]]
-        encoder_out, lengths, inner = model.encoder(model.ctc, one, torch.tensor([NUM_FRAMES[row]]), 0, -1)
+        encoder_out, lengths, inner = model.encoder(model.ctc, one, torch.tensor([NUM_FRAMES[row]]))
         outer_ctc = ctc_by_hand(model.ctc(encoder_out).log_softmax(-1)[0].tolist(), tokens)
         assert len(inner) == 2
         inner_ctc = sum(ctc_by_hand(x.log_softmax(-1)[0].tolist(), tokens) for x in inner) / len(inner)
@@ -102,7 +102,7 @@ def test_loss_of_the_phone_head(model: AsrModel, features: Tensor, denominator_w
     expected = 0.0
     for row, tokens in enumerate(([3, 4, 4], [1])):
         frames = torch.tensor([NUM_FRAMES[row]])
-        encoder_out, lengths, _ = with_phones.encoder(with_phones.ctc, features[row : row + 1, :frames], frames, 0, -1)
+        encoder_out, lengths, _ = with_phones.encoder(with_phones.ctc, features[row : row + 1, :frames], frames)
         log_probs = with_phones.phone_log_probs(encoder_out)
         expected += ctc_by_hand(log_probs[0].tolist(), tokens)
         expected += denominator_weight * denominator(log_probs, lengths).item()
@@ -131,7 +131,7 @@ def test_losses_of_noise_alone(model: AsrModel, features: Tensor, with_words: bo
     for row, tokens in enumerate(rows):
         frames = num_frames[row : row + 1]
         encoder_out, out_lengths, inner = with_phones.encoder(
-            with_phones.ctc, features[row : row + 1, : int(frames)], frames, 0, -1
+            with_phones.ctc, features[row : row + 1, : int(frames)], frames
         )
         heads = [(0.75, with_phones.ctc(encoder_out)), *((0.25 / len(inner), logits) for logits in inner)]
         expected[0] += sum(w * ctc_by_hand(x.log_softmax(-1)[0].tolist(), tokens) for w, x in heads)

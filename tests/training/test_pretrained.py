@@ -295,13 +295,13 @@ def test_new_layers_change_nothing_until_they_are_trained(num_layers: int) -> No
     assert len(deeper.encoder.layers) == num_layers
     features, lengths = torch.randn(2, 80, 80), torch.tensor([80, 61])
     with torch.no_grad():
-        outputs, others = (m.encoder(m.ctc, features, lengths, 4, 8) for m in (model, deeper))
+        outputs, others = (m.encoder(m.ctc, features, lengths, ((4, 8),)) for m in (model, deeper))
     assert torch.equal(outputs[0], others[0])
     for inner, other in zip(outputs[2], others[2], strict=True):
         assert torch.equal(inner, other)
     weights = [layer.feed_forward.down.weight for layer in deeper.encoder.layers]
     assert sum(not weight.any() for weight in weights) == num_layers - 3
-    loss = deeper.encoder(deeper.ctc, features, lengths, 4, 8)[0].square().mean()
+    loss = deeper.encoder(deeper.ctc, features, lengths, ((4, 8),))[0].square().mean()
     loss.backward()
     assert all(layer.feed_forward.down.weight.grad.any() for layer in deeper.encoder.layers)
 
