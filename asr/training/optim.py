@@ -80,7 +80,7 @@ class Muon(AdamW):
                 self._step_orthogonal(group)
 
     def _step_orthogonal(self, group: dict[str, Any]) -> None:
-        by_shape: dict[torch.Size, list[nn.Parameter]] = {}
+        by_shape: dict[torch.Size, list[Tensor]] = {}
         for parameter in group["params"]:
             if parameter.grad is not None:
                 by_shape.setdefault(parameter.shape, []).append(parameter)
@@ -95,15 +95,13 @@ class Muon(AdamW):
                     state.update(momentum=torch.zeros_like(parameter), step=torch.zeros(()))  # AdamW reads `step`
             momentum = torch.stack([state["momentum"] for state in states])
             momentum = momentum.lerp(gradient, (1 - self.MOMENTUM) * keep)
-            for state, value in zip(states, momentum, strict=True):
-                state["momentum"].copy_(value)
+            torch._foreach_copy_([state["momentum"] for state in states], list(momentum))
             update = gradient.lerp(momentum, self.MOMENTUM)
             size = columns if group["split"] else rows
             update = orthogonalize(update.reshape(-1, size, columns)).reshape(-1, rows, columns)
             scale = group["lr"] * self.UPDATE_RMS * max(size, columns) ** 0.5
-            for parameter, value in zip(parameters, update, strict=True):
-                parameter.mul_(1 - group["lr"] * group["weight_decay"] * keep)
-                parameter.sub_(value * (scale * keep))
+            torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"] * keep)
+            torch._foreach_sub_(parameters, list(update * (scale * keep)))
 
 
 def orthogonalize(matrices: Tensor) -> Tensor:
@@ -117,7 +115,8 @@ def orthogonalize(matrices: Tensor) -> Tensor:
     x = x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)
     for _ in range(5):
         square = x @ x.mT
-        x = 3.4445 * x + (-4.7750 * square + 2.0315 * square @ square) @ x
+        polynomial = torch.baddbmm(square, square, square, beta=-4.7750, alpha=2.0315)
+        x = torch.baddbmm(x, polynomial, x, beta=3.4445)
     return (x.mT if tall else x).to(matrices.dtype)
 
 

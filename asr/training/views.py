@@ -67,6 +67,7 @@ class Views:
         most = config.max_frequency_warp
         sources = [warped_bins(factor) for factor in np.linspace(1 - most, 1 + most, _NUM_WARPS)]
         self._sources = torch.from_numpy(np.stack(sources)).to(device)  # (_NUM_WARPS, 80)
+        self._ends = torch.tensor([[0.0, NUM_MEL_BINS - 1.0]], device=device)
 
     def __call__(self, features: Tensor, num_frames: Tensor) -> Tensor:
         """(N, T, 80), (N,) -> (N, T, 80) with another voice, microphone, gain, and masks."""
@@ -94,7 +95,7 @@ class Views:
         """(count, 80) nepers: piecewise linear between four random gains, at both ends and at two random bins."""
         most = self.config.max_response_db * NEPERS_PER_DB
         inner = _between(1.0, NUM_MEL_BINS - 2.0, count, 2, device=device).sort(1).values
-        ends = torch.tensor([[0.0, NUM_MEL_BINS - 1.0]], device=device).expand(count, 2)
+        ends = self._ends.expand(count, 2)
         nodes = torch.cat((ends[:, :1], inner, ends[:, 1:]), 1)
         gains = _between(-most, most, count, 4, device=device)
         gains = gains * (torch.rand(count, 1, device=device) < MICROPHONE_SHARE)
