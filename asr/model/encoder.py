@@ -102,7 +102,7 @@ class Encoder(nn.Module):
         num_out = max(features.shape[1] // SUBSAMPLING, 1)
         views = zip(features.chunk(len(chunks)), num_frames.chunk(len(chunks)), chunks, strict=True)
         parts = [self._subsample_whole(x, n, num_out, chunk_size or num_out) for x, n, (chunk_size, _) in views]
-        x = self.dropout(self.positions.add_absolute(torch.cat(parts), torch.zeros_like(lengths)))
+        x = self.dropout(self.positions.add_absolute(torch.cat(parts)))
         x, _, inner = self._run(head, x, full_mask(lengths, num_out, chunks), None, self.inner_layers)
         return x, lengths, inner
 

@@ -2,8 +2,10 @@
 
 A program computes one utterance, frame by frame, because PyTorch would launch dozens of kernels for each frame, and its
 own CTC waits for the device. The states of a frame are elements of one block, each of which sums over its predecessors;
-they exchange their values through memory, so that barriers separate writing from reading. This module is imported only
-for tensors on a GPU; Triton's interpreter runs it on a CPU.
+they exchange their values through memory, so that barriers separate writing from reading. Lengths are not specialized:
+Triton would compile one form for multiples of 16, and one for other lengths.
+
+This module is imported only for tensors on a GPU; in tests, Triton's interpreter runs it on a CPU.
 """
 
 from __future__ import annotations
@@ -26,9 +28,9 @@ def denominator(log_probs: Tensor, lengths: Tensor, arcs: Tensor, end: Tensor) -
     num_phones = end.shape[1]
     num_states = num_tokens * num_phones
     probs = log_probs.float().exp().contiguous()
-    label, blank = probs.new_empty(2, num_rows, num_frames + 1, num_states)
-    exchanged = probs.new_empty(num_rows, 2 * num_states)
-    scales, totals, finals = probs.new_empty(num_rows, num_frames), *probs.new_empty(2, num_rows)
+    label, blank = (probs.new_empty(num_rows, num_frames + 1, num_states) for _ in range(2))
+    exchanged, scales = probs.new_empty(num_rows, 2 * num_states), probs.new_empty(num_rows, num_frames)
+    totals, finals = (probs.new_empty(num_rows) for _ in range(2))
     ends = end.t().contiguous()
     sizes = {"num_tokens": num_tokens, "num_phones": num_phones, "block": triton.next_power_of_2(num_states)}
     options = {"num_warps": 16, "num_stages": 1}
@@ -67,7 +69,7 @@ def ctc(log_probs: Tensor, lengths: Tensor, targets: Tensor, target_lengths: Ten
     return torch.where(totals.isfinite(), -totals, 0.0).sum(), gradient
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_frames"])
 def _denominator_forward(
     probs, lengths, arcs, ends, label_of, blank_of, exchanged, scales, totals, finals, num_frames,
     num_tokens: tl.constexpr, num_phones: tl.constexpr, block: tl.constexpr,
@@ -118,7 +120,7 @@ def _denominator_forward(
     tl.store(totals + row, log_sum + tl.log(final))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_frames"])
 def _denominator_backward(
     probs, lengths, arcs, ends, label_of, blank_of, exchanged, scales, finals, num_frames,
     num_tokens: tl.constexpr, num_phones: tl.constexpr, block: tl.constexpr,
@@ -169,7 +171,7 @@ def _log_sum(a, b, c):
     return tl.log(tl.exp(a - largest) + tl.exp(b - largest) + tl.exp(c - largest)) + largest
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_frames", "num_tokens", "max_target"])
 def _ctc_forward(
     log_probs, lengths, targets, target_lengths, alpha, totals, num_frames, num_tokens, max_target,
     blank: tl.constexpr, block: tl.constexpr,
@@ -205,7 +207,7 @@ def _ctc_forward(
     tl.store(totals + row, tl.where(length > 0, total, tl.where(last == 0, 0.0, float("-inf"))))
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["num_frames", "num_tokens", "max_target"])
 def _ctc_backward(
     log_probs, lengths, targets, target_lengths, alpha, totals, exchanged, num_frames, num_tokens, max_target,
     blank: tl.constexpr, block: tl.constexpr,

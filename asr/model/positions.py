@@ -40,14 +40,17 @@ class Positions(nn.Module):
     def is_absolute(self) -> bool:
         return self.kind in ("sinusoidal", "learned")
 
-    def add_absolute(self, x: Tensor, offset: Tensor) -> Tensor:
-        """Adds absolute positions offset, offset + 1, ... to x (N, T, dim); `offset` (N,) int64."""
+    def add_absolute(self, x: Tensor, offset: Tensor | None = None) -> Tensor:
+        """Adds absolute positions offset, offset + 1, ... to x (N, T, dim); `offset` (N,) int64, None for zeros."""
         if not self.is_absolute:
             return x
-        position = offset[:, None] + torch.arange(x.shape[1], device=x.device)[None, :]
+        position = torch.arange(x.shape[1], device=x.device)[None, :]
+        if offset is not None:
+            position = offset[:, None] + position
         if self.kind == "sinusoidal":
             return x + sinusoids(position, self.dim).to(x.dtype)
-        last = int(position.max()) if position.numel() else 0
+        # The host waits for positions on the device only in a stream.
+        last = x.shape[1] - 1 if offset is None else int(position.max()) if position.numel() else 0
         if last >= MAX_LEARNED_POSITIONS:
             raise ValueError(
                 f"encoder frame {last} is beyond the {MAX_LEARNED_POSITIONS} learned positions "

@@ -101,6 +101,34 @@ def test_ctc_is_the_sum_over_the_paths_of_the_target(of_kernels: list[Result]) -
     assert not expected[1][4:].any(), "too short for the target"
 
 
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("_denominator_forward", {"num_tokens": 79, "num_phones": 40, "block": 4096}),
+        ("_denominator_backward", {"num_tokens": 79, "num_phones": 40, "block": 4096}),
+        ("_ctc_forward", {"blank": 0, "block": 512}),
+        ("_ctc_backward", {"blank": 0, "block": 512}),
+    ],
+)
+def test_kernels_compile_for_a_gpu(name: str, sizes: dict[str, int]) -> None:
+    """Needs none: the compiler comes with Triton."""
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource, compile
+
+    from asr.model import kernels
+
+    kernel = getattr(kernels, name)
+    types = {argument: "*fp32" for argument in kernel.arg_names}
+    types |= dict.fromkeys(types.keys() & {"lengths", "targets", "target_lengths"}, "*i64")
+    types |= dict.fromkeys(types.keys() & {"num_frames", "num_tokens", "max_target"}, "i32")
+    types |= dict.fromkeys(sizes, "constexpr")
+    constants = {(kernel.arg_names.index(size),): value for size, value in sizes.items()}
+    options = {"num_warps": 16 if "denominator" in name else 4, "num_stages": 1}
+    source = ASTSource(kernel, {n: types[n] for n in kernel.arg_names}, constexprs=constants)
+    compiled = compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+    assert compiled.asm["cubin"] and "bar.sync" in compiled.asm["ptx"], "states wait for each other"
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_gpu_computes_what_a_cpu_does() -> None:
     generator = torch.Generator().manual_seed(4)

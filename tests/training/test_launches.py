@@ -77,9 +77,10 @@ def batches_on(device: torch.device, speech: Speech, noise: Noise, rooms: np.nda
 
 
 @torch.no_grad()
-def test_losses_never_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("position", ["rope", "learned"])
+def test_losses_never_wait(monkeypatch: pytest.MonkeyPatch, position: str) -> None:
     launches = gpu_launches(monkeypatch)
-    config = load_config("finetune", [*golden.SCALED, *BUNDLED])
+    config = load_config("finetune", [*golden.SCALED, *BUNDLED, f"model.position={position}"])
     given = [x for x in golden.batch_of(config, CPU) if isinstance(x, torch.Tensor)]
     phones = tuple(f"p{number}" for number in range(golden.NUM_PHONES))
     with FakeTensorMode(allow_non_fake_inputs=True), GPU:
