@@ -13,6 +13,7 @@ from torch import Tensor
 from asr.config import LossConfig, ModelConfig
 from asr.model.decoder import IGNORE_ID
 from asr.model.denominator import Denominator
+from asr.model.encoder import Encoder
 from asr.model.model import AsrModel, consistency_loss
 from asr.tokenizer import SOS_EOS_ID
 
@@ -205,6 +206,25 @@ def test_consistency_weighs_as_much_as_ctc(model: AsrModel, features: Tensor) ->
     assert found.consistency.item() == pytest.approx(consistency / num_tokens, rel=1e-4)
     assert found.total.item() == pytest.approx((ctc + weight * consistency) / num_tokens, rel=1e-4)
     assert consistency > 0.05
+
+
+@torch.no_grad()
+def test_views_of_one_pass_are_those_alone(features: Tensor) -> None:
+    """Each has its own chunks, in the mask and in the running mean."""
+    torch.manual_seed(4)
+    shape = ModelConfig(dim=16, num_heads=2, encoder_layers=2, encoder_ff_dim=32, vocab_size=5, running_mean=True)
+    encoder, head = Encoder(shape).eval(), torch.nn.Linear(16, 5)
+    assert encoder.speaker is not None
+    for parameter in encoder.speaker.parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    num_frames, chunks = torch.tensor(NUM_FRAMES), ((0, -1), (2, 2), (4, 0))
+    together = encoder(head, torch.cat([features] * 3), num_frames.repeat(3), chunks)
+    alone = [encoder(head, features, num_frames, (chunk,)) for chunk in chunks]
+    for view, (x, _, (inner,)) in enumerate(alone):
+        rows = slice(2 * view, 2 * view + 2)
+        torch.testing.assert_close(together[0][rows], x)
+        torch.testing.assert_close(together[2][0][rows], inner)
+    assert all(not torch.allclose(one[0], other[0], atol=1e-2) for one, other in itertools.combinations(alone, 2))
 
 
 @torch.no_grad()
