@@ -52,23 +52,23 @@ class NeuralLm(nn.Module):
                 # Scaled down because the residual connections sum over all layers.
                 nn.init.normal_(parameter, std=(2 * config.num_layers * parameter.shape[1]) ** -0.5)
 
-    def forward(self, pieces: Tensor, depth: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(self, pieces: Tensor, depth: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
         """
         Args:
             pieces: (N, T) int64
             depth: (T,) int64, the position of each.
-            mask: (N or 1, T, T) bool, True where the piece of the row attends to the piece of the column; None for
-                sentences, in which a piece attends to those before it.
+            mask: (N or 1, T, T) bool, True where the piece of the row attends to the piece of the column.
+                Without depth and mask, the rows are sentences, in which a piece attends to those before it.
         Returns:
             (N, T, num_pieces) logits of the piece after each.
         """
         return self.hidden(pieces, depth, mask) @ self.embedding.weight.T
 
-    def hidden(self, pieces: Tensor, depth: Tensor, mask: Tensor | None = None) -> Tensor:
+    def hidden(self, pieces: Tensor, depth: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
         """Like `forward`, before the output layer: (N, T, dim)."""
         x = self.embedding(pieces) * math.sqrt(self.config.dim)
         bias = causal_bias(x) if mask is None else torch.where(mask, 0.0, HIDDEN)[:, None]
-        rotation = self._rotation(depth)
+        rotation = self._rotation(torch.arange(x.shape[1], device=x.device) if depth is None else depth)
         for layer in self.layers:
             x = layer(x, bias, rotation)
         return cast(Tensor, self.final_norm(x))
@@ -83,9 +83,3 @@ class NeuralLm(nn.Module):
             torch.cat((table, table * head_dim**-0.5)).repeat(1, self.config.num_heads, 1, 1) for table in tables
         )
         return cos, sin
-
-
-def causal(num_pieces: int, device: torch.device | str = "cpu") -> tuple[Tensor, Tensor]:
-    """Depth and mask of a sentence: (T,) int64 and (1, T, T) bool."""
-    depth = torch.arange(num_pieces, device=device)
-    return depth, (depth[None, :] <= depth[:, None])[None]

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from asr._core import read_onnx_properties
 from asr.command import split_weight
 from asr.neural_lm.config import NeuralLmConfig, NeuralLmRecipe
-from asr.neural_lm.model import NeuralLm, causal
+from asr.neural_lm.model import NeuralLm
 from asr.neural_lm.text import Text, learn_pieces, read, rows
 from asr.recipe import from_dict
 from asr.runtime.neural_lm import bundled_neural_lm
@@ -44,15 +44,14 @@ class Loss(NamedTuple):
 
 
 class NeuralLmLoss(nn.Module):
-    """The cross entropy of a batch, as one graph to compile."""
+    """The cross entropy of a batch."""
 
     def __init__(self, model: NeuralLm) -> None:
         super().__init__()
         self.model = model
 
     def forward(self, batch: Rows, step: int, num_pieces: Tensor) -> Loss:
-        depth, mask = causal(batch.pieces.shape[1] - 1, batch.pieces.device)
-        logits = self.model(batch.pieces[:, :-1], depth, mask)
+        logits = self.model(batch.pieces[:, :-1])
         total = F.cross_entropy(logits.flatten(0, 1).float(), batch.pieces[:, 1:].flatten(), reduction="sum")
         return Loss(total / num_pieces)
 
@@ -136,14 +135,12 @@ def perplexity(model: NeuralLm, pieces: np.ndarray, length: int = 256) -> float:
     """Perplexity per piece of utterances (num_pieces,), in parts of `length`."""
     total, count = 0.0, 0
     device = model.embedding.weight.device
-    depth, mask = causal(length, device)
     padded = np.append(pieces, SOS_EOS_ID).astype(np.int64)
     for start in range(0, len(padded) - 1, length):
         stretch = torch.from_numpy(padded[None, start : start + length + 1]).to(device)
-        size = stretch.shape[1] - 1
-        logits = model(stretch[:, :-1], depth[:size], mask[:, :size, :size])
+        logits = model(stretch[:, :-1])
         total += float(F.cross_entropy(logits[0].float(), stretch[0, 1:], reduction="sum"))
-        count += size
+        count += stretch.shape[1] - 1
     return math.exp(total / max(count, 1))
 
 

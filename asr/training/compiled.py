@@ -10,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import nn
+
+
+def is_compiled(device: torch.device) -> bool:
+    """Whether training on this device compiles the layers, in the first step."""
+    return device.type == "cuda"
 
 
 def compile_layers(network: nn.Module, backend: str | Callable[..., Any] = "inductor") -> None:

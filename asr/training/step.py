@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from asr.config import Recipe
-from asr.training.compiled import compile_layers
+from asr.training.compiled import compile_layers, is_compiled
 from asr.training.optim import WeightAverage, build_optimizer, learning_rate
 from asr.training.precision import autocast, precision_on
 from asr.training.task import Batch
@@ -51,7 +51,7 @@ class Learner:
         self.average = WeightAverage(network, config.optim.ema_decay)
         self.optimizer = build_optimizer(network, config.optim)
         self.skipped = torch.zeros((), device=device)  # consecutive steps without a finite gradient
-        if device.type == "cuda":
+        if is_compiled(device):
             compile_layers(network)
         self.losses = losses if world_size == 1 else DistributedDataParallel(losses, broadcast_buffers=False)
 

@@ -28,7 +28,8 @@ from asr.config import Recipe
 from asr.evaluation.plots import plot_scores
 from asr.training.batches import ahead
 from asr.training.checkpoint import Checkpoint, checkpoints
-from asr.training.cost import peak_flops
+from asr.training.compiled import is_compiled
+from asr.training.cost import peak_flops, synchronize
 from asr.training.precision import autocast
 from asr.training.progress import TrainingProgress
 from asr.training.step import Learner
@@ -106,9 +107,15 @@ class Trainer:
         config = self.config.train
         if self._is_over():
             return
+        compiles = is_compiled(self.job.device)
         for own in ahead(self.task.steps(self.place)):
+            began = time.monotonic()
             batches = [self.task.batch(each) for each in own.gathered]
             stats, lr = self.learner(batches, self.step + 1, self._time_share())
+            if compiles:
+                synchronize(self.job.device)
+                self._resumed += time.monotonic() - began  # the minutes are those of training
+                compiles = False
             self.step += 1
             self.place = own.place
             amount = own.amount * self.job.world_size

@@ -22,7 +22,7 @@ from asr.export import neural_lm as exporting
 from asr.export.graph import trace
 from asr.export.neural_lm import NeuralLmGraph, example_tree, export_neural_lm
 from asr.neural_lm.config import NeuralLmConfig
-from asr.neural_lm.model import NeuralLm, causal
+from asr.neural_lm.model import NeuralLm
 from asr.neural_lm.task import NeuralLmTask, from_onnx, perplexity
 from asr.neural_lm.text import learn_pieces, read, rows
 from asr.recipe import load_recipe
@@ -76,9 +76,8 @@ def test_tree_scores_each_sentence_as_if_alone(tokenizer: Tokenizer) -> None:
         while path[-1]:
             path.append(int(parents[path[-1]]))
         sentence = torch.from_numpy(pieces[path[::-1]])[None]
-        depth, causal_mask = causal(len(path))
         with torch.no_grad():
-            log_probs = model(sentence, depth, causal_mask)[0].log_softmax(-1)
+            log_probs = model(sentence)[0].log_softmax(-1)
         expected = log_probs[:-1].gather(1, sentence[0, 1:, None])[:, 0]
         assert torch.allclose(scores[path[::-1][1:]], expected, atol=1e-4)
 
@@ -112,7 +111,7 @@ def test_perplexity_is_the_mean_over_pieces(tokenizer: Tokenizer) -> None:
     ids, total = torch.tensor([*pieces, SOS_EOS_ID])[None], 0.0
     for part in (ids[:, :257], ids[:, 256:]):
         with torch.no_grad():
-            log_probs = model(part[:, :-1], *causal(part.shape[1] - 1))[0].log_softmax(-1)
+            log_probs = model(part[:, :-1])[0].log_softmax(-1)
         total -= float(log_probs.gather(1, part[0, 1:, None]).sum())
     assert perplexity(model, pieces) == pytest.approx(math.exp(total / 300))
 
@@ -120,9 +119,8 @@ def test_perplexity_is_the_mean_over_pieces(tokenizer: Tokenizer) -> None:
 def test_training_learns_the_text(text_file: Path, tokenizer: Tokenizer, tmp_path: Path) -> None:
     model = trained(text_file, tmp_path / "lm", 60, "optim.warmup_steps=10").network()
     ids = torch.tensor([[SOS_EOS_ID, *tokenizer.encode("THE DOG RAN"), SOS_EOS_ID]])
-    depth, mask = causal(ids.shape[1] - 1)
     with torch.no_grad():
-        loss = F.cross_entropy(model(ids[:, :-1], depth, mask)[0], ids[0, 1:])
+        loss = F.cross_entropy(model(ids[:, :-1])[0], ids[0, 1:])
     assert float(loss) < 0.6 * math.log(tokenizer.vocab_size)
 
 

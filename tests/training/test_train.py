@@ -288,6 +288,14 @@ def test_minutes_end_training_and_lower_the_rate(arguments: list[str], tmp_path:
     assert saved["minutes"] == pytest.approx(0.1) and len(saved["history"]) == 3
 
 
+def test_minutes_begin_after_the_step_that_compiles(
+    arguments: list[str], clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("asr.training.train.is_compiled", lambda _: True)
+    assert main([*arguments, *MINUTES, "train.valid_every=100"]) == 0
+    assert clock == pytest.approx([1, 1, 5 / 6, 4 / 6, 3 / 6, 2 / 6, 1 / 6], abs=1e-3)
+
+
 def test_a_resumed_run_has_the_rest_of_its_minutes(arguments: list[str], tmp_path: Path, clock: list[float]) -> None:
     assert main([*arguments, *MINUTES, "train.minutes=0.0666"]) == 0
     assert main([*arguments, *MINUTES, "--resume"]) == 0
