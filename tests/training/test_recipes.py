@@ -77,7 +77,7 @@ def test_a_recipe_runs_from_corpus_to_captions(
         evaluate = ["evaluate", str(model), "--data", "data/dev-clean", "--chunk-ms", "full,640"]
         assert main([*evaluate, "--lm", "bundled", "--json", str(result)]) == 0
         searches = {row["search"] for row in json.loads(result.read_text())["results"]}
-        assert searches == {"greedy", "beam", "beam+lm"}
+        assert searches == {"greedy", "beam", "beam+lm", "rescore+lm"}
         recording = next((corpus / "LibriSpeech").rglob("*.flac"))
         # After three steps it outputs nothing, or nonsense.
         assert asr_stream(["--model", str(model), "--file", str(recording), "--format", "json"]) == 0
