@@ -60,7 +60,6 @@ def edited(path: Path, **properties: str | None) -> bytes:
         ({"language": "English"}, "key language is 'English', it must be a BCP 47 code"),
         ({"lm_weights": "0.9,x"}, "key lm_weights is '0.9,x', it must be finite numbers separated by commas"),
         ({"lm_weights": "11,0,0,0"}, "it must be a calibration: lm_weights: lm_weight must be in [0, 10]"),
-        ({"confidence_with_lm": None}, "key confidence_with_lm is missing"),
         ({"decoder_units": "pieces"}, "key decoder_units is 'pieces', it must be 'tokens'"),
         ({"num_layers": "99999999999999999999"}, "key num_layers"),
         ({"rescore_ctc_weight": "nan"}, "key rescore_ctc_weight is 'nan'"),

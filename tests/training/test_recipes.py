@@ -91,4 +91,4 @@ def test_recipes_have_the_sizes_that_they_state(recipe: str, millions: float) ->
     with torch.device("meta"):
         model = AsrModel(with_vocab(config.model, config.tokenizer.vocab_size))
     assert sum(p.numel() for p in model.parameters()) / 1e6 == pytest.approx(millions, abs=0.1)
-    assert f"{millions:g} M parameters" in (RECIPES / f"{recipe}.yaml").read_text()
+    assert f"{millions:.1f} M parameters" in (RECIPES / f"{recipe}.yaml").read_text()
