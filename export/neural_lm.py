@@ -99,7 +99,7 @@ def export_neural_lm(
         {
             "model_type": NEURAL_LM_TYPE,
             "format_version": str(NEURAL_LM_VERSION),
-            "pieces": "\n".join(checkpoint.tokenizer.tokens if checkpoint.tokenizer else ()),
+            "pieces": "\n".join(checkpoint.units.tokens),
             "share": str(share),
             "weight": str(weight),
             "license": license,

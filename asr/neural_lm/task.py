@@ -64,9 +64,7 @@ class NeuralLmTask(TextTask):
     tokenizer: Tokenizer
 
     @staticmethod
-    def build(config: NeuralLmRecipe, tokenizer: Tokenizer | None, extra: dict[str, Any]) -> NeuralLm:
-        if tokenizer is None:
-            raise ValueError("a neural language model has word pieces")
+    def build(config: NeuralLmRecipe, tokenizer: Tokenizer) -> NeuralLm:
         return NeuralLm(replace(config.model, num_pieces=tokenizer.vocab_size))
 
     @staticmethod
@@ -80,13 +78,14 @@ class NeuralLmTask(TextTask):
         super().__init__(config, job)
         self.extra = {}
         paths, weights = zip(*(split_weight(name, "weight") for name in config.data.train), strict=True)
-        start = previous and (previous.tokenizer, previous.weights)
+        start = None
         if previous:
+            start = previous.units, previous.weights
             check_shape(previous.config, config, config.train.output)
-            check_units(previous, config.tokenizer, config.train.output)
+            check_units(previous.units, previous.config.tokenizer, config.tokenizer, config.train.output)
         elif config.train.init:
             start = load(config)
-        if start and start[0]:
+        if start:
             self.tokenizer = start[0]
         else:
             with job.console.status("learning word pieces"):
@@ -98,7 +97,7 @@ class NeuralLmTask(TextTask):
             job.print(f"{path}: {len(self.texts[-1].pieces) / 1e6:.2f} M pieces, weight {weight:g}")
         self.is_scored = any(len(text.held_out) for text in self.texts)
         torch.manual_seed(config.train.seed)
-        self.network = self.build(config, self.tokenizer, {})
+        self.network = self.build(config, self.tokenizer)
         if start:
             self.network.load_state_dict(start[1])
         self.network.to(job.device)
@@ -159,9 +158,7 @@ def load(config: NeuralLmRecipe) -> tuple[Tokenizer, dict[str, Tensor]]:
         return tokenizer, weights
     checkpoint = Checkpoint.load(path).of(NeuralLmRecipe, path)
     check_shape(checkpoint.config, config, source)
-    if checkpoint.tokenizer is None:
-        raise CheckpointError(f"{path} has no word pieces")
-    return checkpoint.tokenizer, checkpoint.average
+    return checkpoint.units, checkpoint.average
 
 
 def from_onnx(path: Path) -> tuple[NeuralLmConfig, Tokenizer, dict[str, Tensor]]:

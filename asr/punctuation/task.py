@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +14,6 @@ from asr.punctuation.config import PunctuationRecipe
 from asr.punctuation.corpus import HELD_OUT, NONE, Corpus, CorpusReader, read, read_corpus
 from asr.punctuation.evaluate import evaluate, tune
 from asr.punctuation.model import Punctuator
-from asr.tokenizer import Tokenizer
 from asr.training.checkpoint import Checkpoint, check_shape, resolve
 from asr.training.cost import flops_per_unit
 from asr.training.task import Job, Scores, TextTask, Unit
@@ -73,7 +72,7 @@ class PunctuationTask(TextTask):
     network: Punctuator
 
     @staticmethod
-    def build(config: PunctuationRecipe, tokenizer: Tokenizer | None, extra: dict[str, Any]) -> Punctuator:
+    def build(config: PunctuationRecipe, tokenizer: None) -> Punctuator:
         return Punctuator(config.model)
 
     @staticmethod
@@ -106,7 +105,7 @@ class PunctuationTask(TextTask):
         self.extra = {"mixed": corpus.mixed, "none_offset": 0.0}
         self._maker = BatchMaker(corpus, config.train.seed)
         torch.manual_seed(config.train.seed)
-        self.network = self.build(config, None, {})
+        self.network = self.build(config, None)
         if start:
             check_shape(start.config, config, source)
             self.network.load_state_dict(start.weights)

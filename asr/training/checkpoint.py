@@ -11,7 +11,7 @@ import re
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -43,6 +43,13 @@ class Checkpoint:
     """Plain values of the task; see `asr.training.task.Task`."""
 
     @property
+    def units(self) -> Tokenizer:
+        """The text units. Raises CheckpointError for a task without."""
+        if self.tokenizer is None:
+            raise CheckpointError(f"a checkpoint of {self.config.task} has no text units")
+        return self.tokenizer
+
+    @property
     def phones(self) -> tuple[str, ...]:
         """Names of the phones of a recognizer's phone head; empty without one."""
         return self.config.model.phones if isinstance(self.config, Config) else ()
@@ -55,7 +62,7 @@ class Checkpoint:
 
     def network(self) -> Any:
         """The network of its task with the moving average, in evaluation mode."""
-        network = build_network(self.config, self.tokenizer, self.extra)
+        network = build_network(self.config, self.tokenizer)
         network.load_state_dict(self.average)
         return network.eval()
 
@@ -64,10 +71,8 @@ class Checkpoint:
 
         Raises CheckpointError with `path`, its file, for another task or a damaged summary.
         """
-        config = self.of(Config, path).config
-        if not isinstance(config, Config) or self.tokenizer is None:
-            raise CheckpointError(f"{path} has no text units")
-        return Pretrained(config, self.tokenizer, self.average, self.summary(path))
+        config = cast(Config, self.of(Config, path).config)
+        return Pretrained(config, self.units, self.average, self.summary(path))
 
     def summary(self, path: str | Path = "the checkpoint") -> dict[str, Any]:
         """A summary of the training, for exported files. Raises CheckpointError with `path` if it is damaged."""
@@ -127,7 +132,7 @@ class Checkpoint:
     def check(self) -> None:
         """Raises ValueError if the parts do not fit together."""
         with torch.device("meta"):  # shapes without memory
-            network = build_network(self.config, self.tokenizer, self.extra)
+            network = build_network(self.config, self.tokenizer)
         for weights in (self.weights, self.average):
             check_weights(weights, network)
         if not isinstance(self.training, dict) or not isinstance(self.extra, dict):
@@ -250,12 +255,11 @@ def check_same_network(
         raise CheckpointError(f"{path} has different {units} than {first_path}: they cannot be averaged")
 
 
-def check_units(trained: Checkpoint | Pretrained, config: TokenizerConfig, source: str) -> None:
-    """Raises CheckpointError if `config` describes other text units than those that the weights were trained with."""
-    if trained.tokenizer is None:
-        raise CheckpointError(f"the weights of {source} have no text units")
-    kind = trained.tokenizer.kind
-    theirs = {"kind": kind} if kind == "char" else {"kind": kind, "vocab_size": trained.config.tokenizer.vocab_size}
+def check_units(tokenizer: Tokenizer, trained: TokenizerConfig, config: TokenizerConfig, source: str) -> None:
+    """Raises CheckpointError if `config` describes other text units than those of weights from `source`, `tokenizer`,
+    which `trained` described."""
+    kind = tokenizer.kind
+    theirs = {"kind": kind} if kind == "char" else {"kind": kind, "vocab_size": trained.vocab_size}
     differing = {name: value for name, value in theirs.items() if getattr(config, name) != value}
     if differing:
         there = "; ".join(f"tokenizer.{n} is {v!r} there, {getattr(config, n)!r} here" for n, v in differing.items())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 import torch
 import torch.distributed as dist
@@ -70,9 +71,7 @@ class Recognizer(Task):
     tokenizer: Tokenizer
 
     @staticmethod
-    def build(config: Config, tokenizer: Tokenizer | None, extra: dict[str, object]) -> AsrModel:
-        if tokenizer is None:
-            raise ValueError("a recognizer has text units")
+    def build(config: Config, tokenizer: Tokenizer) -> AsrModel:
         return AsrModel(with_vocab(config.model, tokenizer.vocab_size))
 
     def __init__(self, config: Config, previous: Checkpoint | None, job: Job) -> None:
@@ -87,15 +86,20 @@ class Recognizer(Task):
         self.valid = self._load_valid()
         self.is_scored = bool(self.valid)
 
-        start: Checkpoint | Pretrained | None = previous
-        if not previous and config.train.init:
-            start = self._grown(load_pretrained(config.train.init))
-        self.tokenizer = self._tokenizer_of(start)
+        start, source = None, config.train.init
+        if previous:
+            start, source = (
+                Pretrained(cast(Config, previous.config), previous.units, previous.weights),
+                config.train.output,
+            )
+        elif source:
+            start = self._grown(load_pretrained(source))
+        self.tokenizer = self._tokenizer_of(start, source)
         self.phone_tokenizer = self._phone_tokenizer_of(start)
         phones = self.phone_tokenizer.phones if self.phone_tokenizer else ()
         self.config = config = dataclasses.replace(config, model=dataclasses.replace(config.model, phones=phones))
         torch.manual_seed(config.train.seed)
-        self.network = self.build(config, self.tokenizer, {})
+        self.network = self.build(config, self.tokenizer)
         if start is None:
             self.network.encoder.set_cmvn(*estimate_cmvn(self.speech, config.train.seed))
         else:
@@ -132,8 +136,8 @@ class Recognizer(Task):
 
     def trial(self) -> Iterator[Step]:
         planned = self.planner.epoch(0)
-        order = sorted(range(len(planned)), key=lambda n: -planned[n].frames * len(planned[n].rows))[:1]
-        for n in (*order, *(n for n in range(len(planned)) if n not in order)):
+        largest = max(range(len(planned)), key=lambda n: planned[n].frames * len(planned[n].rows))
+        for n in (largest, *(n for n in range(len(planned)) if n != largest)):
             gathered = self.batches.gather(self.planner.plan(0, n, planned[n]))
             yield Step([gathered], gathered.plan.seconds, {})
 
@@ -149,16 +153,13 @@ class Recognizer(Task):
         judged = 0 if config.chunk.full_probability == 1 else 1  # chunks must be trained first
         return Scores("PER" if self.phone_tokenizer else "WER", rates, rates[VALIDATION_CHUNKS[judged][0]])
 
-    def _tokenizer_of(self, start: Checkpoint | Pretrained | None) -> Tokenizer:
+    def _tokenizer_of(self, start: Pretrained | None, source: str) -> Tokenizer:
         """Raises ValueError if `start` does not fit the configuration, or the transcripts have other letters."""
         config = self.config
         if start:
-            if not isinstance(start.config, Config) or start.tokenizer is None:
-                raise ValueError(f"{config.train.output} has a run of another task, {start.config.task}")
             tokenizer = start.tokenizer
-            source = config.train.output if isinstance(start, Checkpoint) else config.train.init
             check_shape(start.config, config, source)
-            check_units(start, config.tokenizer, source)
+            check_units(tokenizer, start.config.tokenizer, config.tokenizer, source)
         else:
             if config.data.new_units:
                 raise ValueError(
@@ -173,7 +174,7 @@ class Recognizer(Task):
         check_letters(tokenizer, self.speech.texts)
         return tokenizer
 
-    def _phone_tokenizer_of(self, start: Checkpoint | Pretrained | None) -> PhoneTokenizer | None:
+    def _phone_tokenizer_of(self, start: Pretrained | None) -> PhoneTokenizer | None:
         """None for training without phones. Raises ValueError if the lexicon lacks words of the transcripts."""
         phones = start.phones if start else ()
         lexicon = self.config.data.lexicon
@@ -195,8 +196,7 @@ class Recognizer(Task):
         return evenly_spread(Speech.joined(parts), config.valid_utterances)
 
     def _name_left_out(self, refusals: Sequence[Refusal], where: str = "") -> None:
-        if self._job.rank == 0:
-            print_left_out(self._job.console, refusals, where=where)
+        print_left_out(self._job.console, refusals, where=where)
 
     def _load_weights(self, weights: dict[str, Tensor]) -> None:
         """Loads `weights`. A missing phone head keeps its random weights, a missing running mean its zeros; a phone

@@ -29,15 +29,14 @@ class Job(NamedTuple):
     batches_per_step: int
     """Over all processes."""
     console: Console
+    """Silent in all processes but the first."""
 
     def own(self, first: int) -> range:
         """The batches of this process in the step whose first batch has the number `first`."""
         return range(first + self.rank, first + self.batches_per_step, self.world_size)
 
     def print(self, text: str) -> None:
-        """Prints in the first process only."""
-        if self.rank == 0:
-            self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 class Batch(Protocol):
@@ -115,8 +114,8 @@ class Task(ABC):
 
     @staticmethod
     @abstractmethod
-    def build(config: Any, tokenizer: Tokenizer | None, extra: dict[str, Any]) -> nn.Module:
-        """The network that a recipe describes, with random weights."""
+    def build(config: Any, tokenizer: Any) -> nn.Module:
+        """The network that a recipe describes, with random weights. tokenizer: of its text units; None without."""
 
     @abstractmethod
     def losses(self) -> nn.Module:
@@ -172,6 +171,8 @@ def task_class(config: Recipe) -> type[Task]:
     return found
 
 
-def build_network(config: Recipe, tokenizer: Tokenizer | None, extra: dict[str, Any]) -> nn.Module:
-    """The network of a recipe, with random weights."""
-    return task_class(config).build(config, tokenizer, extra)
+def build_network(config: Recipe, tokenizer: Tokenizer | None) -> nn.Module:
+    """The network of a recipe, with random weights. Raises ValueError if it has text units, but there are none."""
+    if hasattr(config, "tokenizer") and tokenizer is None:
+        raise ValueError(f"a network of the task {config.task} has text units, and there are none")
+    return task_class(config).build(config, tokenizer)

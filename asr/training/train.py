@@ -33,7 +33,7 @@ from asr.training.cost import peak_flops, synchronize
 from asr.training.precision import autocast
 from asr.training.progress import TrainingProgress
 from asr.training.step import Learner
-from asr.training.task import Job, Scores, Task, build_network, task_class
+from asr.training.task import Job, Scores, Task, task_class
 
 
 class Trainer:
@@ -48,7 +48,8 @@ class Trainer:
         device = _device(config.train.device)
         if world_size > 1 and not dist.is_initialized():
             dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
-        self.job = Job(device, int(os.environ.get("RANK", "0")), world_size, size, console)
+        rank = int(os.environ.get("RANK", "0"))
+        self.job = Job(device, rank, world_size, size, console if rank == 0 else Console(quiet=True))
         self.config = config
         self.folder = Path(config.train.output)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -145,9 +146,8 @@ class Trainer:
 
     def averaged(self) -> nn.Module:
         """A new network with the moving average of the weights, on the device and in evaluation mode."""
-        network = build_network(self.config, self.task.tokenizer, self.task.extra)
-        network.load_state_dict(self.average.weights)
-        return network.to(self.job.device).eval()
+        network: nn.Module = self._checkpoint().network().to(self.job.device)
+        return network
 
     def _validate(self, progress: TrainingProgress) -> None:
         started = time.monotonic()
@@ -155,11 +155,11 @@ class Trainer:
             scores = self.task.score(self.averaged())
         amount = self.amount / self.task.unit.size
         self.history.append({"step": self.step, "amount": amount, **scores._asdict()})
+        if self.job.rank == 0:
+            self._draw(scores)
         took_s = time.monotonic() - started
         self._resumed += took_s  # the minutes are those of training
         progress.validated(self.step, scores, took_s)
-        if self.job.rank == 0:
-            self._draw(scores)
         past = [each["judged"] for each in self.history]
         best = past.index(min(past))
         if best == len(past) - 1 and self.job.rank == 0:

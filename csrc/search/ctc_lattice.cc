@@ -10,6 +10,7 @@
 
 #include "contract.h"
 #include "search/ctc_prefix_beam_search.h"
+#include "search/words.h"
 
 namespace asr_stream {
 
@@ -26,9 +27,8 @@ std::string spelled(const std::vector<std::int32_t>& tokens, const std::vector<s
   std::string result;
   for (const std::int32_t token : tokens) {
     std::string_view text = texts[static_cast<std::size_t>(token)];
-    const bool begins = text.substr(0, kWordBoundary.size()) == kWordBoundary;
     const bool is_boundary = result.empty() || ends_with(result, kWordBoundary);
-    if (begins && is_boundary) text.remove_prefix(kWordBoundary.size());
+    if (begins_word(text) && is_boundary) text.remove_prefix(kWordBoundary.size());
     result += text;
   }
   if (ends_with(result, kWordBoundary)) result.resize(result.size() - kWordBoundary.size());

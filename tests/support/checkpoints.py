@@ -17,5 +17,5 @@ def checkpoint_of_step(step: int, phones: tuple[str, ...] = ()) -> Checkpoint:
     config = Config(model=ModelConfig(**sizes, phones=phones))
     tokenizer = Tokenizer("char", TOKENS)
     torch.manual_seed(0)
-    weights = build_network(config, tokenizer, {}).state_dict()
+    weights = build_network(config, tokenizer).state_dict()
     return Checkpoint(config, tokenizer, weights, weights, {"step": step, "audio_hours": 1.5})
