@@ -60,7 +60,8 @@ def plot_scores(curves: Mapping[str, Sequence[tuple[float, float]]], path: Path,
         axes.plot(*zip(*points, strict=True), marker="o", label=name)
     axes.set_xlabel(amount)
     axes.set_ylabel(score)
-    axes.set_yscale("log")
+    if all(value > 0 for points in curves.values() for _, value in points):
+        axes.set_yscale("log")
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter("{x:g}")
     axes.legend()
