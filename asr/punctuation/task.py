@@ -108,7 +108,7 @@ class PunctuationTask(TextTask):
         self.network = self.build(config, None)
         if start:
             check_shape(start.config, config, source)
-            self.network.load_state_dict(start.weights)
+            self.network.load_state_dict(previous.weights if previous else start.average)
             self.extra = {"mixed": start.extra["mixed"] | corpus.mixed, "none_offset": start.extra["none_offset"]}
         self.network.to(job.device)
 

@@ -222,6 +222,14 @@ def test_resuming_goes_on_where_it_stopped(tmp_path: Path) -> None:
         assert torch.equal(parts.average[name], whole.average[name])
 
 
+def test_a_new_run_starts_with_the_average_of_another(run: Path, tmp_path: Path) -> None:
+    text, start = write_prose(tmp_path / "prose.txt", 300), Checkpoint.load(run / "best.pt")
+    assert cli.main(command(text, tmp_path / "run", 1, f"train.init={run}", "optim.lr=1e-12")) == 0
+    found = Checkpoint.load(checkpoints(tmp_path / "run")[-1]).weights["head.weight"]
+    assert torch.allclose(found, start.average["head.weight"], atol=1e-9)
+    assert not torch.allclose(start.weights["head.weight"], start.average["head.weight"], atol=1e-9)
+
+
 def test_spellings_of_all_texts_are_kept(tmp_path: Path) -> None:
     run, extra = tmp_path / "run", tmp_path / "extra.txt"
     first = write_prose(tmp_path / "prose.txt", 300)
