@@ -33,6 +33,8 @@ inline constexpr std::string_view kWordBoundary = "\xE2\x96\x81";  // "▁", U+2
 inline constexpr std::int32_t kBlankId = 0;   // of CTC
 inline constexpr std::int32_t kUnkId = 1;     // a character outside the model's vocabulary
 inline constexpr std::int32_t kSosEosId = 2;  // sentence start and end, for the decoder; none of the three is text
+// Whether a token begins a word, or separates two.
+constexpr bool begins_word(std::string_view token) { return token.substr(0, kWordBoundary.size()) == kWordBoundary; }
 inline constexpr std::size_t kMaxPhones = 127;
 
 // Tensors of a model file, in order. The encoder's are followed by its states (see StateTensor).

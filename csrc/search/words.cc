@@ -154,8 +154,6 @@ void add_matches(const std::vector<std::int32_t>& words, const std::vector<std::
 
 }  // namespace
 
-bool begins_word(std::string_view token) { return token.substr(0, kWordBoundary.size()) == kWordBoundary; }
-
 std::vector<Word> words(const Hypothesis& hypothesis, const std::vector<std::string>& tokens,
                         const ConfidenceMap& map, const FrameOrigin& origin) {
   return timed(group_words(hypothesis, tokens), map, origin);

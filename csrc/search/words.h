@@ -53,8 +53,6 @@ std::vector<Word> words(const Hypothesis& hypothesis, const LmFusion& fusion, co
                         const std::vector<std::string>& tokens, const Calibration& calibration,
                         const FrameOrigin& origin = {});
 
-// Whether a token begins a word, or separates two.
-bool begins_word(std::string_view token);
 
 // The ids of words within one utterance: those of `LmFusion`, and others for words outside its vocabulary. In a search
 // over phones, all of the latter have the id of <unk>.
