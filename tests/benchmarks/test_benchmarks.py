@@ -14,8 +14,6 @@ import pytest
 from support.benchmark_module import BENCHMARKS, load_benchmark
 from support.tones import RECIPE
 
-from asr.export import adapt
-
 
 def run_here(name: str, *arguments: str) -> str:
     """Like `run`, but in this process, which has already imported PyTorch."""
@@ -49,23 +47,6 @@ def test_losses_are_compared_with_the_recorded_ones() -> None:
     assert "5 recipes: the same losses" in run_here("golden_losses")
 
 
-def test_training_is_measured_next_to_a_busy_core(small_recipe: str) -> None:
-    output = run("busy_cores", "--rounds", "1", "--batch-s", "15", "--recipe", small_recipe)
-    assert re.search(r"waiting passive: .* next to 1 busy; \d+\.\d\d times the fair share", output), output
-
-
-@pytest.mark.parametrize("unit", [(), ("--words",)])
-def test_adaptation_is_measured_on_speakers_and_others(
-    tones: tuple[Path, Path], tiny_onnx: Path, unit: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(adapt, "MIN_SECONDS", 0.5)
-    options = ["--num-speakers", "2", "--num-others", "2", "--init", str(tiny_onnx.with_suffix(".safetensors"))]
-    overrides = ["train.max_steps=1", "train.valid_every=1", "data.min_utterance_s=0.1"]
-    output = run_here("adapt", "--data", str(tones[0]), *options, *unit, *overrides)
-    assert len(re.findall(r"(?m)^sine-\d\t[\d.]+(\t[\d.]+ [\d.]+)+$", output)) == 2, output
-    assert re.search(r"[-+][\d.]+ % errors of the same speaker, .* of 2; [-+][\d.]+ % of others", output), output
-
-
 def test_live_recognition_is_measured_with_both_passes(tones: tuple[Path, Path]) -> None:
     output = run_here("live_wer", str(tones[1]), "--num-utterances", "2", "--chunk-ms", "320", "--json")
     rows = json.loads(output)
@@ -81,11 +62,6 @@ def test_search_weights_are_tuned_on_one_half_only(tones: tuple[Path, Path]) -> 
     assert re.search(r"^best: weight [\d.]+ .* beam 256 ", output, re.M) and len(set(rows)) == 10, output
 
 
-def test_files_are_measured_with_different_numbers_of_jobs(tones: tuple[Path, Path], tiny_onnx: Path) -> None:
-    output = run("files", str(tones[1]), "--jobs", "1,2", "--minutes", "0.2", "--model", str(tiny_onnx))
-    assert re.search(r"(?s) 1 jobs: .*speed-up 1\.00; CPU .* 2 jobs: .*speed-up \d", output), output
-
-
 def test_endurance_is_measured_and_drawn(tmp_path: Path) -> None:
     files = ["--json", str(tmp_path / "minutes.json"), "--plot", str(tmp_path / "plot.png")]
     output = run("endurance", "--hours", "0.03", "--silence-hours", "0.005", *files)
@@ -93,12 +69,6 @@ def test_endurance_is_measured_and_drawn(tmp_path: Path) -> None:
     assert re.findall(r"(\d+) x .* s  THE OLD MAN", output) == ["8", "7"], output
     assert len(json.loads((tmp_path / "minutes.json").read_text())["minutes"]) == 2
     assert (tmp_path / "plot.png").stat().st_size > 10000
-
-
-def test_what_a_busy_interpreter_costs_is_measured() -> None:
-    output = run("capture", "--seconds", "4")
-    rows = re.findall(r"^\| sound (server|card) \| (C|Python) callback \| [\d.]+ s \| ([\d.]+) s \|", output, re.M)
-    assert len(rows) == 4 and rows[0] == ("server", "C", "0.000") and float(rows[3][2]) > 0.2, output
 
 
 def test_device_streams_are_counted_for_any_network_shape(tones: tuple[Path, Path]) -> None:

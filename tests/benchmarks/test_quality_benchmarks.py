@@ -103,12 +103,6 @@ def test_formatting(readings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert 0.5 < share["stable"] <= share["plain"] < 1 and 0 <= share["lag"] < 4 and share["differs"] < 0.1
 
 
-def test_endpoints(readings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--silence-ms", "800,inf", "--max-utterance-s", "2"]
-    with_silence, without = run("endpoints", readings, options, monkeypatch, capsys)
-    assert without["forced"] == without["endpoints"] >= 2 and with_silence["final_s_max"] <= 3.1
-
-
 def test_calibration_is_measured_as_it_is_defined() -> None:
     confidence = load_benchmark("confidence")
     scored = confidence.Scored(np.array([0.95, 0.95, 0.95, 0.95, 0.15, 0.15]), np.array([1.0, 1, 1, 0, 0, 1]))

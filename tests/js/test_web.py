@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import numpy as np
 import onnx
 import pytest
 from conftest import SAMPLE
-from support.benchmark_module import BENCHMARKS, load_benchmark
+from support.benchmark_module import load_benchmark
 from support.c_build import MODELS, ROOT, lock
 from support.recognition import recognize
 from support.synth import speech, write_audio
@@ -230,15 +229,6 @@ def test_nothing_leaves_the_machine_from_node(tmp_path: Path) -> None:
 def test_package_passes_its_tests_and_has_types() -> None:
     run("npm", "test")
     run("npm", "run", "types")
-
-
-def test_the_package_is_measured_beside_python(tones: tuple[Path, Path]) -> None:
-    output = run(sys.executable, BENCHMARKS / "web.py", tones[1], "--num-utterances", "2").stdout
-    figures = r"wer \d\.\d{4}  rtf \d+\.\d{3}  load_cpu_s \d+\.\d\d\n"
-    pattern = (
-        rf"python: {figures}node: {figures}node holds \d+ MB at the end\n[012] of 2 utterances have the same words\n"
-    )
-    assert re.fullmatch(pattern, output), output
 
 
 def test_the_guide_says_how_much_the_page_loads(page: Path) -> None:

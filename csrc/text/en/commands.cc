@@ -1,7 +1,6 @@
 // Spoken commands of English.
 //
 // The words before "period" as a noun were counted in speeches, court transcripts, meetings and books.
-// benchmarks/commands.py counts false commands in text without commands.
 
 #include "text/commands.h"
 #include "text/en/english.h"
