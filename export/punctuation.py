@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 import torch
+from torch import Tensor, nn
 
 from asr._core import (
     PUNCTUATION_INPUTS,
@@ -21,8 +20,8 @@ from asr._core import (
 )
 from asr.export.graph import output_path, trace
 from asr.export.parity import MAX_DIVERGENCE, hold
-from asr.export.punctuation_graph import PunctuatorGraph
-from asr.export.static_int8 import quantize_statically
+from asr.export.quantize import quantize
+from asr.export.ranges import Recorder, constant_products
 from asr.export.write import with_checksum
 from asr.files import replacing
 from asr.punctuation.model import Punctuator
@@ -60,7 +59,7 @@ def export_punctuation(
     output: Path = output_path(path)
     graph = punctuation_graph(model)
     if int8:
-        quantize_statically(graph, _example_feeds())
+        graph = quantize(graph, _ranges(graph), tables=True)
     onnx.helper.set_model_props(
         graph,
         {
@@ -80,14 +79,24 @@ def export_punctuation(
         return check(model, Punctuation(part), output, part.stat().st_size, int8)
 
 
+class _Probabilities(nn.Module):
+    def __init__(self, model: Punctuator) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, features: Tensor, pauses: Tensor, num_units: Tensor) -> tuple[Tensor, Tensor]:
+        return self.model.probabilities(features, pauses, num_units)
+
+
 def punctuation_graph(model: Punctuator) -> onnx.ModelProto:
     """The float32 graph; the number of texts and of units is dynamic."""
     units = punctuation_units(["so", "it", "is"], None, continues=False, complete=True)
     features, pauses = torch.from_numpy(units.features), torch.from_numpy(units.pauses)
     example = (features[None].repeat(2, 1, 1), pauses[None].repeat(2, 1), torch.tensor([len(pauses)] * 2))
     dims = {0: "N", 1: "T"}
-    graph = PunctuatorGraph(model)
-    return trace(graph, example, (dims, dims, {0: "N"}), (dims, dims), PUNCTUATION_INPUTS, PUNCTUATION_OUTPUTS)
+    return trace(
+        _Probabilities(model), example, (dims, dims, {0: "N"}), (dims, dims), PUNCTUATION_INPUTS, PUNCTUATION_OUTPUTS
+    )
 
 
 def check(model: Punctuator, runtime: Punctuation, path: Path, size: int, int8: bool) -> PunctuationReport:
@@ -153,6 +162,11 @@ def example_texts() -> list[Text]:
     return texts
 
 
-def _example_feeds() -> Iterator[dict[str, npt.NDArray[np.generic]]]:
+def _ranges(graph: onnx.ModelProto) -> dict[str, float]:
+    """Of all rows that are multiplied by a constant matrix. A partial has some twenty words, so computing a scale for
+    each row would cost more than the products."""
+    recorder = Recorder(graph, {rows for rows, _ in constant_products(graph)})
     for words, pauses_s, continues, complete in example_texts():
-        yield graph_inputs(punctuation_units(words, pauses_s, continues=continues, complete=complete))
+        units = punctuation_units(words, pauses_s, continues=continues, complete=complete)
+        recorder.run(None, graph_inputs(units))
+    return recorder.ranges()

@@ -32,10 +32,13 @@ NON_NEGATIVE = ("Relu", "Softmax")
 """Operators with non-negative results, which use all 8 bits for the magnitude."""
 
 
-def quantize(graph: onnx.ModelProto, ranges: Mapping[str, float] = MappingProxyType({})) -> onnx.ModelProto:
+def quantize(
+    graph: onnx.ModelProto, ranges: Mapping[str, float] = MappingProxyType({}), *, tables: bool = False
+) -> onnx.ModelProto:
     """The same graph with its constant matrices in int8; a graph without any is returned unchanged.
 
     ranges: the largest magnitude of values with one scale for all rows; other values get a scale per row at run time.
+    tables: also of matrices whose rows are looked up; the rows are converted to float32.
     """
     out = onnx.ModelProto()
     out.CopyFrom(graph)
@@ -51,6 +54,8 @@ def quantize(graph: onnx.ModelProto, ranges: Mapping[str, float] = MappingProxyT
     for node in graph.graph.node:
         if node.op_type == "MatMul" and node.input[1] in matrices:
             rewriter.multiply(node.input[0], node.input[1], matrices[node.input[1]], node.output[0])
+        elif tables and node.op_type == "Gather" and matrices.get(node.input[0], np.empty(0)).ndim == 2:
+            rewriter.look_up(node, matrices[node.input[0]])
         else:
             rewriter.nodes.append(node)
     replace_nodes(out, rewriter.nodes, list(rewriter.constants.values()))
@@ -116,6 +121,15 @@ class _Rewriter:
         sizes = [lead, self._constant(f"width_{width}", np.array([width]))]
         shape = self._node("Concat", sizes, f"{product}_shape", axis=0)
         self._node("Reshape", [result, shape], product, allowzero=1)  # an utterance may have 0 new frames
+
+    def look_up(self, gather: onnx.NodeProto, table: np.ndarray) -> None:
+        """Computes the result of `gather`, rows of `table` (K, M) float32."""
+        (name, rows), (result,) = gather.input, gather.output
+        columns = np.maximum(np.abs(table).max(0) / 127, MIN_SCALE).astype(np.float32)
+        integers = self._constant(f"{name}_quantized", np.rint(table / columns).astype(np.int8))
+        found = self._node("Gather", [integers, rows], f"{result}_quantized")
+        found = self._node("Cast", [found], f"{result}_cast", to=onnx.TensorProto.FLOAT)
+        self._node("Mul", [found, self._constant(f"{name}_scale", columns)], result)
 
     def _one(self) -> str:
         """The number 1, computed as the minimum of 1 and the size of the first input. ONNX Runtime fuses a product, its

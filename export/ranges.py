@@ -1,11 +1,12 @@
-"""The ranges of activations after norms, for int8 products with one scale for all rows (see asr.export.quantize).
-Their magnitudes vary little: the largest row is about twice most others.
+"""The ranges of activations, for int8 products with one scale for all rows (see asr.export.quantize).
+
+The magnitudes of rows after a norm vary little: the largest is about twice most others.
 """
 
 from __future__ import annotations
 
 import wave
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,22 +39,26 @@ def ranges_after_norms(
     case: gives the chunk and the left context.
     """
     norms = {node.output[0] for node in graph.graph.node if node.op_type == "LayerNormalization"}
-    constants = {tensor.name for tensor in graph.graph.initializer}
-    products = [node for node in graph.graph.node if node.op_type == "MatMul" and node.input[1] in constants]
-    names = sorted({node.input[0] for node in products if "ctc." not in node.input[1]} & norms)
-    recorder = Recorder(graph, names)
+    recorder = Recorder(graph, {rows for rows, weight in constant_products(graph) if "ctc." not in weight} & norms)
     for features in _examples(model):
         num_chunks = len(features) // (SUBSAMPLING * case.chunk_size) - 1
         run(recorder, features[None], case._replace(batch_size=1, num_chunks=num_chunks))
-    return {name: MARGIN * value for name, value in recorder.largest.items()}
+    return recorder.ranges()
+
+
+def constant_products(graph: onnx.ModelProto) -> list[tuple[str, str]]:
+    """The names of the rows and of the matrix of each product with a constant matrix."""
+    constants = {tensor.name for tensor in graph.graph.initializer}
+    products = (node for node in graph.graph.node if node.op_type == "MatMul")
+    return [(node.input[0], node.input[1]) for node in products if node.input[1] in constants]
 
 
 class Recorder:
     """An ONNX Runtime session that records the largest magnitude of inner values."""
 
-    def __init__(self, graph: onnx.ModelProto, names: Sequence[str]) -> None:
+    def __init__(self, graph: onnx.ModelProto, names: Iterable[str]) -> None:
         """names: names of the inner values."""
-        self.largest = dict.fromkeys(names, 1e-12)
+        self.largest = dict.fromkeys(sorted(names), 1e-12)
         probe = onnx.ModelProto()
         probe.CopyFrom(graph)
         probe.graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in names)
@@ -71,6 +76,10 @@ class Recorder:
         for name, value in zip(self.largest, values[len(outputs) :], strict=True):
             self.largest[name] = max(self.largest[name], float(np.abs(value).max(initial=0.0)))
         return values[: len(outputs)]
+
+    def ranges(self) -> dict[str, float]:
+        """The range of each inner value, keyed by name."""
+        return {name: MARGIN * value for name, value in self.largest.items()}
 
 
 def _examples(model: AsrModel) -> Iterator[Array]:

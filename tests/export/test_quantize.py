@@ -54,6 +54,20 @@ def test_rows_are_close_and_independent_of_others(before: str) -> None:
         assert run(quantized, x[n : n + 1, 3:4]).tobytes() == found[n, 3].tobytes()
 
 
+def test_tables_are_stored_in_int8() -> None:
+    table = activations(50)
+    values = [("x", TensorProto.INT64, ["N"]), ("y", TensorProto.FLOAT, ["N", K])]
+    tensors = [helper.make_tensor_value_info(*value) for value in values]
+    nodes = [helper.make_node("Gather", ["table", "x"], ["y"])]
+    graph = helper.make_graph(nodes, "lookup", tensors[:1], tensors[1:], [from_array(table, "table")])
+    exact = helper.make_model(graph, opset_imports=[helper.make_opsetid("", ONNX_OPSET)], ir_version=10)
+    quantized, x = quantize(exact, tables=True), np.array([7, 49, 7, 0])
+    half_steps = np.abs(table).max(0) / 127 / 2
+    assert (np.abs(run(quantized, x) - table[x]) <= half_steps * 1.001).all()
+    assert [t.data_type for t in quantized.graph.initializer if len(t.dims) == 2] == [TensorProto.INT8]
+    assert quantize(exact) == exact
+
+
 def test_rows_of_one_matrix_are_not_reshaped() -> None:
     quantized, x = quantize(product(lead=("R",))), activations(80)
     assert not {node.op_type for node in quantized.graph.node} & {"Reshape", "Concat"}

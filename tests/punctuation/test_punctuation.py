@@ -196,14 +196,15 @@ def test_a_damaged_graph_is_not_written(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def damage(graph: onnx.ModelProto, examples: object) -> None:
+    def damage(graph: onnx.ModelProto, *args: object, **kwargs: object) -> onnx.ModelProto:
         for tensor in graph.graph.initializer:
             if len(tensor.dims) == 2:
                 values = onnx.numpy_helper.to_array(tensor)
                 tensor.CopyFrom(onnx.numpy_helper.from_array(values[::-1].copy(), tensor.name))
+        return graph
 
     monkeypatch.setattr(exporting, "punctuation_graph", lambda model: copy.deepcopy(graph))
-    monkeypatch.setattr(exporting, "quantize_statically", damage)
+    monkeypatch.setattr(exporting, "quantize", damage)
     with pytest.raises(ExportError, match="differs from PyTorch"):
         export_punctuation(model, checkpoint, tmp_path / "bad.onnx", int8=True)
     assert not list(tmp_path.iterdir())
