@@ -19,7 +19,12 @@ _Samples = npt.NDArray[np.float32] | npt.NDArray[np.int16]
 SAMPLE_RATE: int
 MIN_SAMPLE_RATE: int
 MAX_SAMPLE_RATE: int
+FRAME_SHIFT: int
+FRAME_LENGTH: int
 NUM_MEL_BINS: int
+LOW_FREQ_HZ: float
+HIGH_FREQ_HZ: float
+PREEMPHASIS: float
 SUBSAMPLING: int
 FEATURE_OVERLAP: int
 ENCODER_FRAME_MS: int

@@ -5,7 +5,7 @@ One definition for training, export and live recognition, with the encoder's str
 - DC removed per frame, pre-emphasis 0.97, Povey window, no dither;
 - power spectrum, 80 mel bins from 20 Hz to 7600 Hz, natural log with the float32 epsilon as floor.
 
-The constants need no third-party package, so the runtime can read them without PyTorch.
+The constants are those of csrc/contract.h. Importing this module does not import PyTorch.
 """
 
 from __future__ import annotations
@@ -13,27 +13,30 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from asr import _core
+from asr._core import (
+    FRAME_LENGTH,
+    FRAME_SHIFT,
+    HIGH_FREQ_HZ,
+    LOW_FREQ_HZ,
+    NUM_MEL_BINS,
+    PREEMPHASIS,
+    SAMPLE_RATE,
+    SUBSAMPLING,
+)
+
 if TYPE_CHECKING:
     import numpy as np
     import torch
 
-SAMPLE_RATE = 16000  # Hz
-NUM_MEL_BINS = 80
-FRAME_LENGTH_S = 0.025
-FRAME_SHIFT_S = 0.010
-FRAME_LENGTH = 400  # samples
-FRAME_SHIFT = 160  # samples
-LOW_FREQ_HZ = 20.0
-HIGH_FREQ_HZ = 7600.0
-PREEMPHASIS = 0.97
+FRAME_LENGTH_S = FRAME_LENGTH / SAMPLE_RATE
+FRAME_SHIFT_S = FRAME_SHIFT / SAMPLE_RATE
 WINDOW = "povey"
 
-SUBSAMPLING = 4
-"""Feature frames per encoder frame."""
-FEATURE_OVERLAP = 3
-"""A chunk of c encoder frames needs 4c + 3 feature frames and advances by 4c."""
+FEATURE_OVERLAP = _core.FEATURE_OVERLAP
+"""A chunk of c encoder frames needs SUBSAMPLING * c + 3 feature frames and advances by SUBSAMPLING * c."""
 ENCODER_FRAME_S = SUBSAMPLING * FRAME_SHIFT_S
-ENCODER_FRAME_MS = round(1000 * ENCODER_FRAME_S)
+ENCODER_FRAME_MS = _core.ENCODER_FRAME_MS
 
 LOG_FLOOR = math.log(2.0**-23)
 """The feature of digital silence: the logarithm of the float32 epsilon."""

@@ -8,18 +8,21 @@
 
 namespace asr_stream {
 
-// Audio and frames. The rest of the filterbank is in frontend/fbank.h.
+// Audio and frames. frontend/fbank.h defines the filterbank, metadata.cc its entries in a model file.
 inline constexpr std::int32_t kSampleRate = 16000;     // Hz, after the resampler
 inline constexpr std::int32_t kMinSampleRate = 1000;   // Hz, of audio that is accepted
 inline constexpr std::int32_t kMaxSampleRate = 768000;
 inline constexpr std::int64_t kFrameShift = 160;       // samples, 10 ms, of a feature frame
-inline constexpr std::int64_t kFrameReach = 280;       // samples from the start of a frame's 10 ms to its window's end
+inline constexpr std::int64_t kFrameLength = 400;      // samples, 25 ms, of a frame's window, centered in its shift
+inline constexpr std::int64_t kFrameReach = (kFrameShift + kFrameLength) / 2;  // from a shift's start to a window's end
 inline constexpr std::int64_t kNumBins = 80;
+inline constexpr double kLowFreq = 20.0, kHighFreq = 7600.0;  // Hz, of the filters
+inline constexpr double kPreemphasis = 0.97;
 inline constexpr std::int64_t kSubsampling = 4;        // feature frames per encoder frame
 inline constexpr std::int64_t kFeatureOverlap = 3;     // feature frames that a chunk shares with the next one
 inline constexpr std::int64_t kEncoderFrame = kSubsampling * kFrameShift;  // samples
-inline constexpr std::int32_t kEncoderFrameMs = 40;
-inline constexpr double kEncoderFrameS = 0.04;
+inline constexpr std::int32_t kEncoderFrameMs = kEncoderFrame * 1000 / kSampleRate;
+inline constexpr double kEncoderFrameS = kEncoderFrameMs / 1000.0;
 // In samples, 0.3 s: silence that follows the end of the audio, so that the last word is recognized like one before a
 // pause. It ends no utterance, and times end with the audio.
 inline constexpr std::size_t kEndSilence = 4800;

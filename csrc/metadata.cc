@@ -1,7 +1,6 @@
 #include "metadata.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <locale>
 #include <set>
@@ -23,24 +22,27 @@ std::int64_t max_frames(const char* option_name) {
   return static_cast<std::int64_t>(option(option_name).high) / kEncoderFrameMs;
 }
 
+// What the front end of a model must be. `text` is for entries that are no numbers.
 struct FrontEnd {
   const char* key;
-  const char* value;
+  double number;
+  const char* text = nullptr;
 };
 
-constexpr std::array<FrontEnd, 13> kFrontEnd{{{"sample_rate", "16000"},
-                                              {"num_mel_bins", "80"},
-                                              {"frame_length_ms", "25"},
-                                              {"frame_shift_ms", "10"},
-                                              {"low_freq", "20"},
-                                              {"high_freq", "7600"},
-                                              {"preemphasis", "0.97"},
-                                              {"window", "povey"},
-                                              {"snip_edges", "false"},
-                                              {"remove_dc_offset", "true"},
-                                              {"dither", "0"},
-                                              {"subsampling", "4"},
-                                              {"feature_overlap", "3"}}};
+constexpr double kSampleMs = 1000.0 / kSampleRate;
+constexpr FrontEnd kFrontEnd[] = {{"sample_rate", kSampleRate},
+                                  {"num_mel_bins", kNumBins},
+                                  {"frame_length_ms", kFrameLength * kSampleMs},
+                                  {"frame_shift_ms", kFrameShift * kSampleMs},
+                                  {"low_freq", kLowFreq},
+                                  {"high_freq", kHighFreq},
+                                  {"preemphasis", kPreemphasis},
+                                  {"window", 0, "povey"},
+                                  {"snip_edges", 0, "false"},
+                                  {"remove_dc_offset", 0, "true"},
+                                  {"dither", 0},
+                                  {"subsampling", kSubsampling},
+                                  {"feature_overlap", kFeatureOverlap}};
 
 std::string shown(const std::string& text) {
   std::string cut;
@@ -55,11 +57,6 @@ bool parse(std::string_view text, Number& number) {
   stream.imbue(std::locale::classic());
   return !text.empty() && (stream >> std::noskipws >> number) &&
          stream.peek() == std::istringstream::traits_type::eof();
-}
-
-bool same(const std::string& text, const std::string& wanted) {
-  double found = 0.0, expected = 0.0;
-  return text == wanted || (parse(text, found) && parse(wanted, expected) && found == expected);
 }
 
 std::vector<std::string> split_lines(std::string_view text) {
@@ -171,9 +168,13 @@ void MetadataEntries::throw_damaged(const char* key, const std::string& allowed)
 ModelMetadata::ModelMetadata(const std::map<std::string, std::string>& properties) {
   const MetadataEntries entries(properties, "asr_stream", "model for asr-stream", kFormatVersion);
   for (const FrontEnd& wanted : kFrontEnd) {
-    if (!same(entries.text(wanted.key), wanted.value)) {
-      entries.throw_damaged(wanted.key, std::string("'") + wanted.value + "', the only supported value");
-    }
+    const std::string& text = entries.text(wanted.key);
+    double found = 0.0;
+    if (wanted.text ? text == wanted.text : parse(text, found) && found == wanted.number) continue;
+    std::ostringstream expected;
+    expected.imbue(std::locale::classic());
+    wanted.text ? expected << wanted.text : expected << wanted.number;
+    entries.throw_damaged(wanted.key, "'" + expected.str() + "', the only supported value");
   }
   const std::int64_t num_layers = entries.integer("num_layers", 1, kMaxSize);
   dim = entries.integer("dim", 1, kMaxSize);

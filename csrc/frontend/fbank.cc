@@ -12,7 +12,6 @@ namespace asr_stream {
 namespace {
 
 constexpr double kPi = 3.14159265358979323846;
-constexpr double kPreemphasis = 0.97;
 constexpr int kFftSize = 512;
 constexpr std::size_t kBlock = 4096;  // samples processed at a time, so that a long push needs no long copy
 
@@ -68,13 +67,13 @@ Fbank::Fbank(std::int64_t num_silent)
       mel_filters_(kNumBins, kLowFreq, kHighFreq, kSampleRate, kFftSize),
       frame_(kFftSize),
       power_(kFftSize / 2 + 1 + MelFilters::kPadding) {
-  for (int i = 0; i < kWindowSize; ++i) {
-    const double hann = 0.5 - 0.5 * std::cos(2.0 * kPi * i / (kWindowSize - 1));
+  for (int i = 0; i < kFrameLength; ++i) {
+    const double hann = 0.5 - 0.5 * std::cos(2.0 * kPi * i / (kFrameLength - 1));
     window_.push_back(std::pow(hann, 0.85));  // Kaldi's povey window
   }
-  if (num_silent >= kWindowSize) {
+  if (num_silent >= kFrameLength) {
     num_samples_ = num_silent;
-    num_frames_ = first_frame_ = features_begin_ = (num_silent + kPad - kWindowSize) / kFrameShift + 1;
+    num_frames_ = first_frame_ = features_begin_ = (num_silent + kPad - kFrameLength) / kFrameShift + 1;
     samples_begin_ = frame_start(num_frames_);
     samples_.resize(static_cast<std::size_t>(num_samples_ - samples_begin_));
   }
@@ -99,7 +98,7 @@ template void Fbank::accept_waveform(const float* samples, std::size_t count);
 template void Fbank::accept_waveform(const std::int16_t* samples, std::size_t count);
 
 void Fbank::compute_ready_frames() {
-  while (frame_start(num_frames_) + kWindowSize <= num_samples_) {
+  while (frame_start(num_frames_) + kFrameLength <= num_samples_) {
     const std::int64_t start = frame_start(num_frames_);
     if (start >= 0) {
       compute_frame(samples_.data() + (start - samples_begin_));
@@ -128,7 +127,7 @@ void Fbank::input_finished() {
 void Fbank::compute_edge_frame() {
   std::vector<float> edge;
   const std::int64_t start = frame_start(num_frames_);
-  for (std::int64_t i = start; i < start + kWindowSize; ++i) {
+  for (std::int64_t i = start; i < start + kFrameLength; ++i) {
     std::int64_t at = i;
     while (at < 0 || at >= num_samples_) at = at < 0 ? -1 - at : 2 * num_samples_ - 1 - at;
     edge.push_back(samples_[static_cast<std::size_t>(at - samples_begin_)]);
@@ -137,8 +136,8 @@ void Fbank::compute_edge_frame() {
 }
 
 void Fbank::compute_frame(const float* samples) {
-  const double mean = sum(samples, kWindowSize) / kWindowSize;
-  remove_mean_and_window(samples, mean, window_.data(), kWindowSize, frame_.data());
+  const double mean = sum(samples, kFrameLength) / kFrameLength;
+  remove_mean_and_window(samples, mean, window_.data(), kFrameLength, frame_.data());
   fft_.power_spectrum(frame_.data(), power_.data());
   const std::size_t held = features_.size();
   features_.resize(held + static_cast<std::size_t>(kNumBins));

@@ -20,8 +20,6 @@
 
 namespace asr_stream {
 
-inline constexpr double kLowFreq = 20.0, kHighFreq = 7600.0;  // Hz, of the filters; their number is kNumBins
-
 // Converts samples to floats; int16 is scaled by 1/32768. Values that are not finite or exceed Fbank::kMaxMagnitude
 // become 0. Returns the number of such values.
 int to_floats(const float* samples, std::size_t count, float* out);
@@ -64,11 +62,11 @@ class Fbank {
   void compute_frame(const float* samples);
   static std::int64_t frame_start(std::int64_t frame) noexcept { return frame * kFrameShift - kPad; }
 
-  static constexpr int kWindowSize = 400, kPad = 120;  // samples
+  static constexpr std::int64_t kPad = (kFrameLength - kFrameShift) / 2;  // samples
   RealFft fft_;
   MelFilters mel_filters_;
   std::vector<double> window_;
-  std::vector<double> frame_;  // zero after kWindowSize
+  std::vector<double> frame_;  // zero after kFrameLength
   std::vector<float> power_;
 
   std::vector<float> samples_;      // [samples_begin_, num_samples_) of the stream

@@ -30,7 +30,12 @@ void bind_contract(py::module_& m) {
   m.attr("SAMPLE_RATE") = kSampleRate;
   m.attr("MIN_SAMPLE_RATE") = kMinSampleRate;
   m.attr("MAX_SAMPLE_RATE") = kMaxSampleRate;
+  m.attr("FRAME_SHIFT") = kFrameShift;
+  m.attr("FRAME_LENGTH") = kFrameLength;
   m.attr("NUM_MEL_BINS") = kNumBins;
+  m.attr("LOW_FREQ_HZ") = kLowFreq;
+  m.attr("HIGH_FREQ_HZ") = kHighFreq;
+  m.attr("PREEMPHASIS") = kPreemphasis;
   m.attr("SUBSAMPLING") = kSubsampling;
   m.attr("FEATURE_OVERLAP") = kFeatureOverlap;
   m.attr("END_SILENCE") = kEndSilence;
