@@ -46,11 +46,11 @@ inline constexpr const char* kEncoderOutputs[] = {"log_probs", "encoder_out"};
 inline constexpr char kPhoneOutput[] = "phone_log_probs";  // additional, last output of a model with phones
 inline constexpr const char* kDecoderInputs[] = {"tokens", "token_lengths", "encoder_out"};
 inline constexpr const char* kDecoderOutputs[] = {"scores"};
-// Since format 3: additional inputs and outputs of a decoder step. A step without the inputs begins a sentence.
+// Additional inputs and outputs of a decoder step. A step without the inputs begins a sentence.
 inline constexpr const char* kDecoderPast[] = {"previous", "key_cache", "value_cache", "memory_keys", "memory_values"};
 inline constexpr const char* kDecoderStepOutputs[] = {"log_probs", "new_key_cache", "new_value_cache",
                                                       "new_memory_keys", "new_memory_values"};
-inline constexpr int kFormatVersion = 4;  // of a model file's metadata; older versions are also read
+inline constexpr int kFormatVersion = 4;  // of a model file's metadata
 
 // The file of a punctuation network; its tensors, in order.
 inline constexpr char kPunctuationType[] = "asr_stream_punctuation";  // model_type in its metadata

@@ -106,13 +106,8 @@ std::vector<std::int64_t> StateTensor::shape(std::int64_t batch_size, std::int64
   return result;
 }
 
-std::vector<std::string> former_states(std::int64_t num_layers, std::int64_t dim) {
-  const std::string cache = " float32 N," + std::to_string(num_layers) + ",C," + std::to_string(dim);
-  return {"key_cache" + cache, "value_cache" + cache, "num_frames int64 N"};
-}
-
 MetadataEntries::MetadataEntries(const std::map<std::string, std::string>& properties, const std::string& type,
-                                 const char* what, int newest)
+                                 const char* what, int version)
     : properties_(properties) {
   const auto found = properties.find("model_type");
   if (found == properties.end() || found->second != type) {
@@ -120,13 +115,12 @@ MetadataEntries::MetadataEntries(const std::map<std::string, std::string>& prope
                                 (found == properties.end() ? "missing" : shown(found->second)) +
                                 "; `asr export` writes one");
   }
-  const std::string& version = text("format_version");
-  if (version.size() != 1 || version[0] < '1' || version[0] > '0' + newest) {
-    throw std::invalid_argument("metadata key format_version is " + shown(version) + "; this release reads " +
-                                (newest > 1 ? "1 to " : "") + std::to_string(newest) +
+  const std::string& found_version = text("format_version");
+  if (found_version != std::to_string(version)) {
+    throw std::invalid_argument("metadata key format_version is " + shown(found_version) + "; this release reads " +
+                                std::to_string(version) +
                                 ": update asr-stream, or write the file again with a matching `asr export`");
   }
-  version_ = version[0] - '0';
 }
 
 const std::string& MetadataEntries::text(const char* key) const {
@@ -176,41 +170,34 @@ ModelMetadata::ModelMetadata(const std::map<std::string, std::string>& propertie
     wanted.text ? expected << wanted.text : expected << wanted.number;
     entries.throw_damaged(wanted.key, "'" + expected.str() + "', the only supported value");
   }
-  const std::int64_t num_layers = entries.integer("num_layers", 1, kMaxSize);
   dim = entries.integer("dim", 1, kMaxSize);
   default_chunk_size = entries.integer("default_chunk_size", 1, max_frames("chunk_ms"));
   default_left_context = entries.integer("default_left_context", 0, max_frames("left_context_ms"));
   rescore_ctc_weight = entries.real("rescore_ctc_weight", 0.0, 1.0);
-  if (entries.version() > 2) num_decoder_layers = entries.integer("num_decoder_layers", 0, kMaxSize);
+  num_decoder_layers = entries.integer("num_decoder_layers", 0, kMaxSize);
   tokens = split_lines(entries.text("tokens"));
   if (tokens.size() < 4 || !are_names(tokens)) {
     entries.throw_damaged("tokens", "4 or more different texts without spaces, one per line");
   }
-  if (entries.version() > 1) phones = split_lines(entries.text("phones"));
+  phones = split_lines(entries.text("phones"));
   if (phones.size() > kMaxPhones || !are_names(phones)) {
     entries.throw_damaged("phones", "up to 127 different texts without spaces, one per line");
   }
-  if (entries.version() > 3) {
-    language = entries.text("language");
-    if (!is_language(language)) entries.throw_damaged("language", "a BCP 47 code, such as 'en' or 'de-CH', or empty");
-    if (entries.text("decoder_units") != "tokens") entries.throw_damaged("decoder_units", "'tokens'");
-    for (const CalibrationRow& row : asr_stream::rows(calibration)) {
-      if (!entries.has(row.key)) continue;
-      const std::vector<double> numbers = entries.reals(row.key);
-      try {
-        set(row, numbers);
-      } catch (const std::invalid_argument& error) {
-        entries.throw_damaged(row.key, std::string("a calibration: ") + error.what());
-      }
+  language = entries.text("language");
+  if (!is_language(language)) entries.throw_damaged("language", "a BCP 47 code, such as 'en' or 'de-CH', or empty");
+  if (entries.text("decoder_units") != "tokens") entries.throw_damaged("decoder_units", "'tokens'");
+  for (const CalibrationRow& row : asr_stream::rows(calibration)) {
+    if (!entries.has(row.key)) continue;
+    const std::vector<double> numbers = entries.reals(row.key);
+    try {
+      set(row, numbers);
+    } catch (const std::invalid_argument& error) {
+      entries.throw_damaged(row.key, std::string("a calibration: ") + error.what());
     }
-  } else {
-    language = language_of_alphabet(output_symbols());
   }
-  const bool names_states = entries.version() > 3 && !entries.text("states").empty();
-  const auto rows = names_states ? split_lines(entries.text("states")) : former_states(num_layers, dim);
   std::set<std::string> names;
   try {
-    for (const std::string& row : rows) names.insert(states.emplace_back(row).name);
+    for (const std::string& row : split_lines(entries.text("states"))) names.insert(states.emplace_back(row).name);
   } catch (const std::invalid_argument& error) {
     entries.throw_damaged("states", "one state per line; " + std::string(error.what()));
   }

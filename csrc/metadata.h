@@ -15,12 +15,10 @@ inline constexpr char kExportAgain[] = "get the file again, or write it again wi
 // The metadata of a file written by `asr export`. Errors are std::invalid_argument with the entry and a remedy.
 class MetadataEntries {
  public:
-  // Checks model_type, and that format_version is between 1 and `newest`. `what` names the kind of file in error
-  // messages.
+  // Checks model_type and format_version. `what` names the kind of file in error messages.
   MetadataEntries(const std::map<std::string, std::string>& properties, const std::string& type, const char* what,
-                  int newest);
+                  int version);
 
-  int version() const noexcept { return version_; }
   bool has(const char* key) const { return properties_.count(key) > 0; }
   const std::string& text(const char* key) const;
   std::int64_t integer(const char* key, std::int64_t low, std::int64_t high) const;
@@ -33,7 +31,6 @@ class MetadataEntries {
   Number number(const char* key, Number low, Number high) const;
 
   const std::map<std::string, std::string>& properties_;
-  int version_ = 0;
 };
 
 // A tensor that a stream carries between encoder steps. It is the input `name`, which is zeros at the start of the
@@ -54,9 +51,6 @@ struct StateTensor {
   std::size_t batch_axis;
 };
 
-// The states of an encoder of this size in files before version 4, which do not list their states.
-std::vector<std::string> former_states(std::int64_t num_layers, std::int64_t dim);
-
 struct ModelMetadata {
   // Checks every entry that is used, and that the front end is that of frontend/fbank.h. Throws std::invalid_argument
   // with the entry and a remedy.
@@ -72,7 +66,7 @@ struct ModelMetadata {
   std::string language;     // a BCP 47 code, such as "en" or "de-CH"; empty if unknown
   Calibration calibration;
   std::string decoder_onnx;  // the decoder's graph, an ONNX file; empty without a decoder
-  std::int64_t num_decoder_layers = 0;  // 0 for a decoder without steps (before format 3)
+  std::int64_t num_decoder_layers = 0;  // 0 without a decoder
 
   std::int64_t vocab_size() const { return static_cast<std::int64_t>(tokens.size()); }
   std::int64_t num_phone_tokens() const {

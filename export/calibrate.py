@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from asr._core import CALIBRATION, FORMAT_VERSION
+from asr._core import CALIBRATION
 from asr.files import replacing
 from asr.options import flag
 from asr.runtime.metadata import EXPORT_AGAIN, MetadataError
-from asr.runtime.onnx_model import ModelError, OnnxModel
+from asr.runtime.onnx_model import OnnxModel
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,18 +46,13 @@ def calibrate(path: str | Path, numbers: Mapping[str, Sequence[float]], language
 
     Args:
         numbers: keyed as in `CALIBRATION`. language: a BCP 47 code, or empty; None keeps the present one.
-    Raises ValueError for an unusable file, an older format, or values out of range.
+    Raises ValueError for an unusable file or values out of range.
     """
     import onnx
 
     from asr.export.write import with_checksum
 
     model = OnnxModel(path)
-    if int(model.format_version) < FORMAT_VERSION:
-        raise ModelError(
-            f"{path} has format {model.format_version}, which has no calibration (since {FORMAT_VERSION}): write it "
-            "again with `asr export`"
-        )
     changes: dict[str, object] = {key: tuple(map(float, row)) for key, row in numbers.items()}
     if language is not None:
         changes["language"] = language

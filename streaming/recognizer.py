@@ -220,7 +220,7 @@ class Recognizer:
     def _check_model(self) -> None:
         if self.segment_options.rescores and not self.onnx.has_decoder:
             raise ValueError("this model has no decoder to rescore with; use search='beam' or export it again")
-        if self.segment_options.searches_jointly and not self.onnx.has_decoder_steps:
+        if self.segment_options.searches_jointly and not self.onnx.has_decoder:
             raise ValueError("this model has no decoder to search with; use search='beam' or export it again")
 
     def _warm_up(self) -> None:

@@ -34,7 +34,7 @@ class Work:
     def kind(self) -> Hashable:
         """Work of equal kind can be computed together."""
         model = self.recognizer.onnx
-        if isinstance(self.work, _core.EncoderStep) and model.metadata.batch_invariant:
+        if isinstance(self.work, _core.EncoderStep):
             return id(model), self.recognizer.left_context, self.num_frames
         return id(self.stream)
 
@@ -44,7 +44,7 @@ class Work:
         padded to a common length."""
         step, model = self.work, self.recognizer.onnx
         assert isinstance(step, _core.EncoderStep)
-        if not (step.view and model.provider != "cpu" and model.metadata.batch_invariant):
+        if not (step.view and model.provider != "cpu"):
             return step.num_frames
         return -(-(step.num_frames - FEATURE_OVERLAP) // COMMON_FRAMES) * COMMON_FRAMES + FEATURE_OVERLAP
 

@@ -115,11 +115,6 @@ class OnnxEngine:
         return self._model.score(tokens, encoder_out)
 
     def step_decoder(self) -> StepDecoder:
-        if not self._model.has_decoder_steps:
-            raise ValueError(
-                f"{self._model.path} has format {self._model.format_version}, whose decoder has no steps (since 3): "
-                "write it again with `asr export`, or use search rescore"
-            )
         return self._model.decoder
 
     def seconds(self) -> float:

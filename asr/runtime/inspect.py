@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from asr._core import ONNX_OPSET
+from asr._core import FORMAT_VERSION, ONNX_OPSET
 from asr.features import ENCODER_FRAME_MS, LOG_FLOOR
 from asr.runtime.metadata import EXPORT_AGAIN, ModelMetadata
 from asr.runtime.onnx_decoder import decoder_signature
@@ -77,7 +77,6 @@ def check(model: OnnxModel) -> None:
     if model.has_decoder:
         scores = model.score([[], [meta.vocab_size - 1]], encoder_out[0])
         _require(model, bool((np.isfinite(scores) & (scores <= 0)).all()), f"its decoder scores {scores.tolist()}")
-    if model.has_decoder_steps:
         log_probs, _ = model.decoder.step(np.array([SOS_EOS_ID]), model.decoder.begin(encoder_out[0]))
         total = float(np.exp(log_probs.astype(np.float64)).sum())
         _require(model, abs(total - 1) < 1e-3, f"the first probabilities of its decoder sum to {total}, not 1")
@@ -89,7 +88,7 @@ def contents(model: OnnxModel) -> dict[str, Any]:
     described: dict[str, Any] = {
         "path": str(model.path),
         "num_bytes": model.path.stat().st_size,
-        "format_version": int(model.format_version),
+        "format_version": FORMAT_VERSION,
         "opset": ONNX_OPSET,
         **_nodes(step_signature(meta)),
         "decoder": None,
@@ -117,7 +116,7 @@ def summary(model: OnnxModel) -> str:
     chunk = meta.config.get("chunk")
     trained_on = chunk.get("sizes") if isinstance(chunk, dict) else None
     lines = {
-        "file": f"{size:.1f} MB, format {model.format_version}, opset {ONNX_OPSET}, quantization {meta.quantization}, "
+        "file": f"{size:.1f} MB, format {FORMAT_VERSION}, opset {ONNX_OPSET}, quantization {meta.quantization}, "
         f"license {meta.license or 'not stated'}, language {meta.language or 'not stated'}",
         "encoder": f"{meta.num_layers} layers, width {meta.dim}; a stream's cache takes "
         f"{kept / 1e3:.0f} kB ({(more - kept) / 1e3:.1f} kB per frame of left context)",

@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from asr import _core
-from asr._core import CALIBRATION, FORMAT_VERSION, StateTensor, former_states, language_of_alphabet
+from asr._core import CALIBRATION, FORMAT_VERSION, StateTensor
 from asr.features import (
     FEATURE_OVERLAP,
     FRAME_LENGTH_S,
@@ -32,13 +32,6 @@ from asr.features import (
 from asr.lexicon.phones import num_phone_tokens
 
 MODEL_TYPE = "asr_stream"
-SINCE = {
-    "phones": 2,
-    "num_decoder_layers": 3,
-    **dict.fromkeys(("states", "language", "decoder_units", *CALIBRATION), 4),
-}
-"""Format version that introduced each key. Older files have no phones, a decoder without steps, three states with fixed
-names, and the calibration of the bundled models. Their language is guessed from their tokens."""
 QUANTIZATIONS = ("none", "int8")
 
 EXPORT_AGAIN = "get the file again, or write it again with `asr export`"
@@ -65,7 +58,7 @@ class ModelMetadata:
     """Width of the encoder: the last axis of `encoder_out`."""
     states: tuple[str, ...] = ()
     """The tensors that a stream carries between encoder steps, each in the form of `StateTensor`: name, type, and
-    sizes, with N for the batch and C for the left context. Empty: `former_states`, as in files before version 4."""
+    sizes, with N for the batch and C for the left context."""
     default_chunk_size: int = 16
     default_left_context: int = 64
     phones: tuple[str, ...] = ()
@@ -76,9 +69,6 @@ class ModelMetadata:
     models on `dev`, like asr.runtime.search.LmWeights."""
     quantization: str = "none"
     """none | int8"""
-    batch_invariant: bool = True
-    """Whether the numbers of a stream do not depend on its batch. Files without this key: true unless quantized,
-    because quantized activations used to share one scale per batch."""
     license: str = ""
     """SPDX identifier of the weights' license; empty if not stated."""
     language: str = ""
@@ -111,8 +101,7 @@ class ModelMetadata:
     decoder_units: str = "tokens"
     """Units that the decoder scores: the model's `tokens`."""
     num_decoder_layers: int = 0
-    """Layers of the decoder, the second axis of its cache; 0 for a decoder without steps (before version 3) and without
-    decoder."""
+    """Layers of the decoder, the second axis of its cache; 0 without a decoder."""
 
     # The front end and the strides, as defined in asr.features.
     sample_rate: int = SAMPLE_RATE
@@ -151,7 +140,7 @@ class ModelMetadata:
     @property
     def state_tensors(self) -> tuple[StateTensor, ...]:
         """`states`, parsed."""
-        return tuple(StateTensor(row) for row in self.states or former_states(self.num_layers, self.dim))
+        return tuple(StateTensor(row) for row in self.states)
 
     @property
     def vocab_size(self) -> int:
@@ -182,22 +171,15 @@ class ModelMetadata:
                 "`asr export` writes one"
             )
         version = properties.get("format_version")
-        if version is None or version not in map(str, range(1, FORMAT_VERSION + 1)):
+        if version != str(FORMAT_VERSION):
             raise MetadataError(
-                f"metadata key format_version is {version!r}; this release reads 1 to {FORMAT_VERSION}: "
+                f"metadata key format_version is {version!r}; this release reads {FORMAT_VERSION}: "
                 "update asr-stream, or write the file again with this release's `asr export`"
             )
         values: dict[str, Any] = {}
         for f in fields(ModelMetadata):
             text = properties.get(f.name)
-            if int(version) < SINCE.get(f.name, 1):
-                if f.name == "language":
-                    values[f.name] = language_of_alphabet(["", "", "", *values["tokens"][3:]])
-                continue
             if text is None and f.name in CALIBRATION:
-                continue
-            if text is None and f.name == "batch_invariant":
-                values[f.name] = values["quantization"] == "none"
                 continue
             if text is None:
                 raise MetadataError(f"metadata key {f.name} is missing: {EXPORT_AGAIN}")

@@ -116,7 +116,6 @@ class OnnxModel:
         except OSError as error:
             raise ModelError(f"{self.path} cannot be read: {error.strerror}") from error
         properties = read_properties(data, str(self.path))
-        self.format_version = properties.get("format_version", "")
         try:
             self.metadata = ModelMetadata.from_properties(properties)
         except MetadataError as error:
@@ -134,13 +133,8 @@ class OnnxModel:
 
     @property
     def has_decoder(self) -> bool:
-        """Whether `score` works."""
+        """Whether `score` and `decoder` work."""
         return bool(self.metadata.decoder_onnx)
-
-    @property
-    def has_decoder_steps(self) -> bool:
-        """Whether the decoder can be run step by step."""
-        return self.has_decoder and self.metadata.num_decoder_layers > 0
 
     def init_cache(self, batch_size: int, left_context: int) -> Cache:
         """The state before the first chunk, for `batch_size` streams with `left_context` frames."""

@@ -80,7 +80,6 @@ void bind_contract(py::module_& m) {
             return py::tuple(py::cast(state.shape(batch_size, left_context)));
           },
           "batch_size"_a, "left_context"_a);
-  m.def("former_states", &former_states, "num_layers"_a, "dim"_a);
   py::class_<ModelMetadata>(m, "ModelMetadata")
       .def(py::init<const std::map<std::string, std::string>&>(), "properties"_a);
   m.attr("PUNCTUATION_TYPE") = kPunctuationType;

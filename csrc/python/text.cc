@@ -52,7 +52,6 @@ void bind_text(py::module_& m) {
         return known ? std::string(known->name) : "";
       },
       "code"_a);
-  m.def("language_of_alphabet", &language_of_alphabet, "tokens"_a);
   m.def(
       "format_numbers",
       [](const std::vector<std::string>& words, std::string_view code) {

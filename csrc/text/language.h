@@ -71,8 +71,4 @@ bool is_language(std::string_view code);
 // recognized.
 const Language* language(std::string_view code);
 
-// The language code for model files that do not state one: "en" if the tokens have only A to Z and apostrophes, as in
-// the models trained so far; otherwise "".
-std::string language_of_alphabet(const std::vector<std::string>& tokens);
-
 }  // namespace asr_stream

@@ -9,7 +9,6 @@ from typing import Any
 import onnx as onnx_format
 import pytest
 from support.benchmark_module import load_benchmark
-from support.export import in_former_format
 
 from asr.export.write import with_checksum
 
@@ -44,7 +43,7 @@ def edited(path: Path, **properties: str | None) -> bytes:
     [
         ({"model_type": None}, "model_type is missing"),
         ({"model_type": "zipformer2"}, "model_type is 'zipformer2'"),
-        ({"format_version": "5"}, "format_version is '5'; this release reads 1 to 4"),
+        ({"format_version": "5"}, "format_version is '5'; this release reads 4"),
         ({"dim": None}, "key dim is missing"),
         ({"dim": "64x"}, "key dim is '64x', it must be a number in [1, 1048576]"),
         ({"dim": "128"}, "another size of encoder_out than its metadata"),
@@ -90,13 +89,6 @@ def test_a_model_without_decoder_does_not_rescore(library: Any, tiny_onnx: Path)
         with pytest.raises(LibraryError, match=f"no decoder to {verb} with: use search beam") as caught:
             model.stream(search=search)
         assert caught.value.status == INVALID
-
-
-def test_a_decoder_without_steps_does_not_search(library: Any, tiny_onnx: Path, tmp_path: Path) -> None:
-    model = library.model(in_former_format(tiny_onnx, tmp_path / "former.onnx", 2).read_bytes())
-    model.stream()
-    with pytest.raises(LibraryError, match="no decoder to search with: use search beam, or export it again"):
-        model.stream(search="joint")
 
 
 def resident_mb() -> float:

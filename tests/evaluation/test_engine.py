@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.export import edited, in_former_format
+from support.export import edited
 
-from asr.cli import main
 from asr.evaluation.engine import open_engine
 from asr.export.calibrate import calibrate
 from asr.tokenizer import SOS_EOS_ID
@@ -51,13 +50,3 @@ def test_the_decoder_goes_on_without_any_audio(tiny_onnx: Path) -> None:
         cache = decoder.begin(np.zeros((0, 64), np.float32))
         found.append(decoder.step(np.array([SOS_EOS_ID]), cache)[0])
     np.testing.assert_allclose(found[0], found[1], atol=1e-4)
-
-
-def test_files_without_steps_are_refused_before_work(
-    tiny_onnx: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("asr.evaluation.evaluate.evaluate", lambda *_: pytest.fail("work has begun"))
-    monkeypatch.setattr("asr.evaluation.evaluate.Speech.load", lambda _: ["an utterance"])
-    path = in_former_format(tiny_onnx, tmp_path / "former.onnx", 2)
-    assert main(["evaluate", str(path), "--data", "some", "--search", "beam,joint"]) == 1
-    assert "has format 2, whose decoder has no steps (since 3): write it again" in capsys.readouterr().err

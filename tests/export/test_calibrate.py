@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 import onnx as onnx_format
 import pytest
-from support.export import in_former_format
 from support.recognition import recognize
 
 from asr import Recognizer
 from asr._core import CALIBRATION
 from asr.cli import main
-from asr.runtime.metadata import ModelMetadata
 from asr.runtime.onnx_model import OnnxModel
 from asr.streaming import Final
 
@@ -82,14 +80,6 @@ def test_what_cannot_be_written_is_named(
     assert copied.read_bytes() == data
 
 
-def test_an_older_file_has_no_calibration(copied: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    in_former_format(copied, copied, 3)
-    assert main(["calibrate", str(copied), "--language", "en"]) == 1
-    assert (
-        "has format 3, which has no calibration (since 4): write it again with `asr export`" in capsys.readouterr().err
-    )
-
-
 def test_confidences_are_the_files(copied: Path, conversation: np.ndarray, library: Any) -> None:
     options: dict[str, Any] = {"search": "greedy", "text": "plain", "second_pass": False}
     before = confidences(Recognizer(copied, **options), conversation)
@@ -118,9 +108,6 @@ def test_endpoints_and_weights_are_the_files(copied: Path, conversation: np.ndar
     assert Recognizer(copied, lm_weight=0.5).lm_weight == 0.5
 
 
-def test_new_and_older_files_have_the_bundled_numbers(copied: Path, tmp_path: Path) -> None:
-    former = OnnxModel(in_former_format(copied, tmp_path / "former.onnx", 3)).metadata
+def test_new_files_have_the_bundled_numbers(copied: Path) -> None:
     for key, numbers in CALIBRATION.items():
-        assert getattr(former, key) == getattr(OnnxModel(copied).metadata, key) == tuple(numbers.values())
-    assert former.language == "en", "its letters are A to Z"
-    assert ModelMetadata(tokens=former.tokens, num_layers=1, dim=8).language == ""
+        assert getattr(OnnxModel(copied).metadata, key) == tuple(numbers.values())

@@ -87,14 +87,14 @@ def test_random_bytes_are_refused(tmp_path: Path) -> None:
 def test_every_metadata_key_is_needed_and_read(tiny_onnx: Path, tmp_path: Path) -> None:
     graph = onnx.load(tiny_onnx)
     keys = {entry.key: entry.value for entry in graph.metadata_props if entry.key != "checksum"}
-    assert len(keys) == 42
+    assert len(keys) == 41
     for key in keys:
         for damage, value in (("missing", None), ("odd", "?\x1b[2J\n")):
             helper.set_model_props(graph, {k: v for k, v in (keys | {key: value}).items() if v is not None})
             (tmp_path / f"{damage}-{key}.onnx").write_bytes(with_checksum(graph))
     refused = opened_everywhere(tmp_path)
     # Any license is valid; files may lack the others.
-    accepted = {"odd-license.onnx", *(f"missing-{key}.onnx" for key in ("batch_invariant", *CALIBRATION))}
+    accepted = {"odd-license.onnx", *(f"missing-{key}.onnx" for key in CALIBRATION)}
     assert {name for name, was in refused.items() if not was} == accepted
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import subprocess
 import sys
@@ -17,16 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
-from support.export import edited, in_former_format
+from support.export import edited
 
 from asr._core import CALIBRATION, checksum
 from asr.cores import num_cores
-from asr.evaluation.engine import open_engine
 from asr.export.write import with_checksum
 from asr.runtime.metadata import MetadataError, ModelMetadata
 from asr.runtime.onnx_model import ModelError, OnnxModel, bundled_model
 from asr.runtime.onnx_session import open_session
-from asr.streaming.recognizer import Recognizer
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 names = st.text(st.characters(codec="utf-8", exclude_categories=["Z", "C"]), min_size=1, max_size=6)
@@ -44,7 +41,6 @@ metadata = st.builds(
     default_left_context=st.integers(0, 512),
     rescore_ctc_weight=st.floats(0, 1),
     quantization=st.sampled_from(["none", "int8"]),
-    batch_invariant=st.booleans(),
     license=st.text(max_size=12),
     cmvn_mean=st.just(()) | st.lists(finite, min_size=80, max_size=80).map(tuple),
     cmvn_std=st.just(()) | st.lists(finite, min_size=80, max_size=80).map(tuple),
@@ -76,14 +72,7 @@ def test_metadata_survives_the_file(meta: ModelMetadata) -> None:
     assert ModelMetadata.from_properties(properties | {"another tool's key": "left alone"}) == meta
 
 
-@pytest.mark.parametrize("quantization", ["none", "int8"])
-def test_an_older_int8_file_depends_on_the_batch(quantization: str) -> None:
-    properties = PLAIN.to_properties() | {"quantization": quantization}
-    del properties["batch_invariant"]
-    assert ModelMetadata.from_properties(properties).batch_invariant == (quantization == "none")
-
-
-@pytest.mark.parametrize("key", sorted(PLAIN.to_properties().keys() - {"batch_invariant", *CALIBRATION}))
+@pytest.mark.parametrize("key", sorted(PLAIN.to_properties().keys() - set(CALIBRATION)))
 def test_a_missing_key_is_named(key: str) -> None:
     properties = PLAIN.to_properties()
     del properties[key]
@@ -175,23 +164,6 @@ def test_damaged_decoder_is_found_on_use(tiny_onnx: Path, tmp_path: Path) -> Non
     model = OnnxModel(edited(tiny_onnx, tmp_path / "odd.onnx", decoder_onnx=whole[: len(whole) // 8 * 4]))
     with pytest.raises(ModelError, match=r"the decoder in .*odd\.onnx"):
         model.score([[3]], np.zeros((5, model.metadata.dim), np.float32))
-
-
-def test_decoder_of_an_older_file_only_scores(tiny_onnx: Path, tmp_path: Path) -> None:
-    model = OnnxModel(tiny_onnx)
-    path = in_former_format(tiny_onnx, tmp_path / "odd.onnx", 2)
-    older = OnnxModel(path)
-    tokens, encoder_out = [[3, 4], [], [5] * 9], np.ones((7, model.metadata.dim), np.float32)
-    np.testing.assert_allclose(older.score(tokens, encoder_out), model.score(tokens, encoder_out), rtol=0, atol=1e-5)
-    assert model.has_decoder_steps and not older.has_decoder_steps
-    with pytest.raises(ValueError, match=r"odd\.onnx has format 2, whose decoder has no steps .*asr export"):
-        open_engine(path).step_decoder()
-    with pytest.raises(ValueError, match="no decoder to search with; use search='beam' or export it again"):
-        Recognizer(path, search="joint")
-    decoder = base64.b64encode(model.metadata.decoder_onnx).decode()
-    mixed = OnnxModel(edited(path, path, decoder_onnx=decoder))
-    with pytest.raises(ModelError, match="its graph takes tokens, token_lengths, encoder_out, previous, key_cache"):
-        mixed.score(tokens, encoder_out)
 
 
 def test_missing_files_folders_and_options_are_named(tiny_onnx: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import TOKENS
-from support.export import edited, in_former_format, reuse
+from support.export import edited, reuse
 from support.recognition import recognize
 from torch import Tensor, nn
 
@@ -194,23 +194,6 @@ def test_a_row_of_states_is_read() -> None:
             StateTensor(row)
     with pytest.raises(ValueError, match="up to eight sizes"):
         StateTensor("a float32 N" + ",2" * 8)
-
-
-@pytest.mark.parametrize("version", [1, 2, 3])
-def test_former_files_have_states_of_other_names(
-    version: int, tiny_onnx: Path, tmp_path: Path, conversation: np.ndarray, library: Any
-) -> None:
-    path = in_former_format(tiny_onnx, tmp_path / "former.onnx", version)
-    model = OnnxModel(path)
-    names = ["key_cache", "value_cache", "num_frames"]
-    assert [state.name for state in model.metadata.state_tensors] == names and model.metadata.states == ()
-    options = {"chunk_ms": 320, "search": "greedy", "second_pass": False}
-    expected = recognize(Recognizer(tiny_onnx, **options), conversation)
-    assert recognize(Recognizer(path, **options), conversation) == expected
-    stream = library.model(path).stream(**options)
-    stream.accept_waveform(conversation)
-    stream.finish()
-    assert stream.events() == expected
 
 
 def test_states_that_contradict_the_graph_are_refused(exported: Path, tmp_path: Path) -> None:

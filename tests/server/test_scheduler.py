@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 import threading
 from collections.abc import Iterator
 
@@ -101,16 +99,6 @@ def test_audio_is_wanted_only_after_recognition_of_earlier(
     assert done.wait(WAIT_S)
     assert len(reports) > 2 and reports[-1].wanted_s > 0
     assert {report.wanted_s for report in reports[:-1]} == {0.0}
-
-
-def test_streams_run_alone_if_batches_change_results(recognizer: Recognizer, sample: np.ndarray) -> None:
-    model = copy.copy(recognizer.onnx)
-    model.metadata = dataclasses.replace(model.metadata, batch_invariant=False)
-    other = recognizer.with_options(model=model)
-    scheduler = Scheduler(num_threads=1, max_batch=8)
-    submit_together(scheduler, [other] * 3, sample[:20000])
-    scheduler.close()
-    assert scheduler.num_runs == scheduler.num_served > 3
 
 
 def test_streams_of_two_left_contexts_are_run_apart(recognizer: Recognizer, sample: np.ndarray) -> None:

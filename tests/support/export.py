@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,6 @@ import pytest
 from conftest import TRACED, shared_folder
 from filelock import FileLock
 
-from asr._core import DECODER_INPUTS, DECODER_OUTPUTS
 from asr.config import Config, DataConfig, ModelConfig, TokenizerConfig
 
 if TYPE_CHECKING:
@@ -129,31 +127,6 @@ def exported_int8(
     checkpoint: Checkpoint, traced: Callable[[str], onnx.ModelProto], tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
     return write(checkpoint, traced, tmp_path_factory.mktemp("int8") / "model.int8.onnx", int8=True)
-
-
-def in_former_format(source: Path, path: Path, version: int) -> Path:
-    """`source`, a file of the present format, as one of version 1, 2 or 3: state names, keys, decoder."""
-    import onnx
-
-    from asr.export.write import with_checksum
-    from asr.runtime.metadata import SINCE
-
-    proto = onnx.load(source)
-    names = {"state_keys": "key_cache", "state_values": "value_cache", "state_num_frames": "num_frames"}
-    names |= {f"new_{new}": f"new_{old}" for new, old in names.items()}
-    for value in (*proto.graph.input, *proto.graph.output):
-        value.name = names.get(value.name, value.name)
-    for node in proto.graph.node:
-        node.input[:] = [names.get(name, name) for name in node.input]
-        node.output[:] = [names.get(name, name) for name in node.output]
-    properties = {p.key: p.value for p in proto.metadata_props if SINCE.get(p.key, 1) <= version}
-    if version < 3:  # its decoder only scores
-        decoder = onnx.utils.Extractor(onnx.load_from_string(base64.b64decode(properties["decoder_onnx"])))
-        old = decoder.extract_model(list(DECODER_INPUTS), list(DECODER_OUTPUTS)).SerializeToString()
-        properties["decoder_onnx"] = base64.b64encode(old).decode()
-    onnx.helper.set_model_props(proto, properties | {"format_version": str(version)})
-    path.write_bytes(with_checksum(proto))
-    return path
 
 
 def edited(source: Path, path: Path, **properties: str) -> Path:

@@ -18,7 +18,6 @@ from asr._core import (
     PunctuationRun,
     TextFormatter,
     format_numbers,
-    language_of_alphabet,
     text_options,
 )
 
@@ -337,8 +336,6 @@ def test_plain_text_is_in_small_letters_with_i() -> None:
 
 
 def test_other_languages_keep_what_their_alphabet_writes() -> None:
-    assert language_of_alphabet([*ENGLISH, "Ä"]) == ""
-    assert language_of_alphabet([token.lower() for token in ENGLISH]) == "en"
     masked = text_options(formatted=True, language="", mask="ärger")
     assert masked is not None
     formatter = TextFormatter(masked)
