@@ -1,7 +1,7 @@
 """Measures how many real-time streams a core can serve: our server's, and sherpa-onnx's with the same weights.
 
     asr export bundled --target sherpa-onnx -o sherpa
-    python benchmarks/streams.py data/dev --sherpa sherpa [--plot docs/images/streams.png]
+    python benchmarks/streams.py data/dev --sherpa sherpa [--plot streams.png]
 
 Each client sends real utterances with pauses of a second, in real time, in messages of 100 ms. The delay of a chunk is
 the time from its last sample until the reply that covers it. Doubling and bisection find the largest number of streams

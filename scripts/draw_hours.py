@@ -11,16 +11,19 @@ from asr.evaluation.plots import new_axes
 
 ROOT = Path(__file__).parent.parent
 PAGE, IMAGE = ROOT / "docs" / "lab" / "tried.md", ROOT / "docs" / "images" / "hours.png"
-ROW = re.compile(r"\| ([\d.; ]+) \| ([\d.]+) \| ([\d.]+) \| ([\d.; ]+) \|")
+TABLE = re.compile(r"^\| hours of speech \|.*\n(?:\|.*\n)+", re.M)
 
 
 def curves(text: str) -> dict[str, list[tuple[float, float]]]:
     """(hours in batches, phone errors in %) by the size of the network, for the rows with 30 hours of speech."""
+    table = TABLE.search(text)
+    assert table, f"{PAGE} has no table of hours of speech"
+    head, _, *rows = ([cell.strip() for cell in line.split("|")[1:-1]] for line in table[0].splitlines())
     found = defaultdict(list)
-    for sizes, speech, hours, errors in ROW.findall(text):
-        if float(speech) == 30:
-            for size, error in zip(sizes.split("; "), errors.split("; "), strict=True):
-                found[f"{size} M parameters"].append((float(hours), float(error)))
+    for speech, hours, *errors in rows:
+        for size, error in zip(head[2:], errors, strict=True):
+            if speech == "30" and error:
+                found[f"{size.removesuffix(' parameters')} parameters"].append((float(hours), float(error)))
     return {name: sorted(points) for name, points in found.items() if len(points) > 2}
 
 

@@ -192,6 +192,11 @@ def test_links_lead_to_pages_and_headings(page: Path) -> None:
         )
 
 
+def test_every_image_is_shown() -> None:
+    shown = {name for page in PAGES for name in re.findall(r"images/(\w+\.png)\)", page.read_text(encoding="utf-8"))}
+    assert {path.name for path in (ROOT / "docs" / "images").iterdir()} == shown
+
+
 @pytest.mark.parametrize("source", SOURCES, ids=lambda source: str(source.relative_to(ROOT)))
 def test_messages_name_what_exists(source: Path) -> None:
     for node in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
