@@ -98,12 +98,13 @@ class NormalizedText:
 class TextNormalizer:
     """Converts transcripts to one case and one alphabet.
 
-    case: "upper", "lower" or "keep". alphabet: see `parse_alphabet`; None for the case's default.
+    case: "upper", "lower" or "keep".
+    alphabet: see `parse_alphabet`; None for the default of the case.
     outside: how to treat a character outside the alphabet: "punctuation" replaces punctuation by a space and refuses
-    the utterance for anything else (a digit is spoken; without it the text would be wrong); "refuse" refuses for both;
-    "strip" replaces everything by a space.
-    noise_tags: how to treat an utterance with `noise_tags`: "drop" refuses it (they are sounds that are no words, and
-    words that are not in the text), "strip" removes them from the text, "keep" treats them like other text.
+        the utterance for anything else (a digit is spoken, so the text would be wrong without it); "refuse" refuses
+        the utterance for both; "strip" replaces everything by a space.
+    noise_tags: how to treat an utterance with noise tags: "drop" refuses it (they are sounds that are not words, and
+        words that are not in the text), "strip" removes them from the text, "keep" treats them like other text.
     """
 
     case: str = "upper"

@@ -84,7 +84,7 @@ class Partial(Event):
     """The current utterance as recognized so far; may be empty. The next Partial or Final replaces it.
 
     num_stable: leading words of `text` of which fewer than 1 in 100 differ in a later Partial. The Final, which comes
-    from the whole utterance, changes about 5 in 100 on clear read speech and 9 in 100 on harder speech.
+        from the whole utterance, changes about 5 in 100 on clear read speech and 9 in 100 on harder speech.
     """
 
     type: ClassVar[str] = "partial"
@@ -119,11 +119,10 @@ class Final(Event):
 
     It is empty only if it consisted of spoken commands.
 
-    num_taken_back: this many earlier finals that are not yet taken back are taken back ("scratch that").
-
     endpoint: what ended the utterance: the rule "silence_after_speech" or "max_utterance", or "end_of_audio", also for
         the final that precedes a gap. An utterance without words ("silence_without_speech") ends without a final.
     alternatives: up to `max_alternatives` other hypotheses, most likely first.
+    num_taken_back: for "scratch that": the number of preceding finals to remove, not counting those already removed.
     """
 
     type: ClassVar[str] = "final"

@@ -63,10 +63,12 @@ class Recognizer:
         with one per line.
     command_list: spoken commands in addition to those of `commands`, which it turns on: a list such as
         ["next item -> new line"], or a file with one per line.
-    Lines of a list that cannot be used are skipped; `warnings` names them.
-    provider: "cpu" | "cuda". num_threads: threads of ONNX Runtime for each step. An open `model` has its own.
+    provider: "cpu" or "cuda".
+    num_threads: threads of ONNX Runtime for each step. An open `model` has its own.
 
-    Options, which are also attributes:
+    Lines of a list that cannot be used are skipped; `warnings` names them.
+
+    Every option of recognition is a keyword argument and an attribute.
 
     """
         + "\n    ".join(f"{name}: {described(option)}" for name, option in OPTIONS.items())

@@ -101,7 +101,8 @@ class OnnxModel:
     def __init__(self, path: str | Path, provider: str = "cpu", num_threads: int = 1) -> None:
         """Opens the .onnx file at `path`.
 
-        provider: "cpu" or "cuda". num_threads: CPU threads inside one operator (0: all cores).
+        provider: "cpu" or "cuda".
+        num_threads: CPU threads inside one operator (0: all cores).
         Raises ModelError if the file is missing, damaged or not an asr-stream model, or the provider is missing.
         """
         check_session_options(provider, num_threads)

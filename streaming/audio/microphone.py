@@ -55,8 +55,8 @@ class InputDevice:
 class Block:
     """Audio, float32 in ±1, shape (num_samples,), of `sample_rate` Hz; `gap` samples were lost just before.
 
-    error: a problem of the device before this block, as a sentence; empty if there is none. lost: the device is gone,
-    and no audio follows until it has been reopened.
+    error: a problem of the device before this block, as a sentence; empty if there is none.
+    lost: the device is gone, and no audio follows until it has been reopened.
     """
 
     samples: np.ndarray
@@ -117,7 +117,8 @@ class Microphone:
 
         channel: which of the device's channels to record, counted from 1.
         rescan: whether PortAudio may be restarted to find a device that was plugged in again, or the current default
-        device. Off by default, because a restart closes every other PortAudio stream of the process.
+            device. Off by default, because a restart closes every other PortAudio stream of the process.
+
         A default device is kept until it is lost, unless the sound server moves open streams, as PulseAudio and
         PipeWire do.
         Raises MicrophoneError if there is none, it cannot be opened, or it does not have the channel.
