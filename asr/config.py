@@ -102,8 +102,8 @@ class TokenizerConfig:
     kind: str = "bpe"
     """char | bpe | unigram | wordpiece"""
     vocab_size: int = 256
-    """Number of units including the three special ones; char uses the characters of the text. Weights to start from
-    keep their units, so both must be as in their training."""
+    """Number of tokens including the three special ones; char uses the characters of the text. Weights to start from
+    keep their tokens, so both must be as in their training."""
 
     def __post_init__(self) -> None:
         _require_choice("tokenizer.kind", self.kind, ("char", "bpe", "unigram", "wordpiece"))
@@ -124,8 +124,8 @@ class DataConfig:
     lexicon: str = ""
     """A dictionary from `asr lexicon make`, or "bundled", the pronunciations of the bundled language model; adds a
     second CTC head for phones. Empty: only the tokens of the text."""
-    new_units: bool = False
-    """Adds units for letters of `train` that the model of `train.init` lacks; their weights are random at first.
+    new_tokens: bool = False
+    """Adds tokens for letters of `train` that the model of `train.init` lacks; their weights are random at first.
     False refuses such letters. Only for models with tokens of kind char."""
     valid_utterances: int = 200
     """Validation uses at most this many utterances, evenly spread over `valid`."""

@@ -67,7 +67,7 @@ def recipe_of(values: Mapping[str, Any]) -> Recipe:
 
 
 def network_config(values: Mapping[str, Any]) -> Config:
-    """A stored configuration; only its network and its text units if its training has keys of another version."""
+    """A stored configuration; only its network and its tokens if its training has keys of another version."""
     try:
         return from_dict(Config, values)
     except ConfigError:

@@ -1,4 +1,4 @@
-"""Text units: characters, SentencePiece BPE or unigram pieces, WordPiece; text <-> token ids.
+"""Tokenizers: characters, SentencePiece BPE or unigram, WordPiece; text <-> token ids.
 
 - Ids are indexes into `tokens`: 0 `<blk>` (the CTC blank), 1 `<unk>`, 2 `<sos/eos>`, then the pieces.
 - For every kind, "▁" marks the beginning of a word (see `asr.text`), so that ids become text with only the list of

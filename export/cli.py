@@ -7,7 +7,7 @@ from pathlib import Path
 
 from asr._core import is_language
 from asr.command import add_option
-from asr.neural_lm.config import SHARE, WEIGHT
+from asr.neural_lm.config import INTERPOLATION, LM_WEIGHT
 from asr.runtime.metadata import ModelMetadata
 
 
@@ -57,9 +57,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="CODE",
         help="language of the model: en, de, de-CH, ... (bundled: en; if not stated, numbers stay words)",
     )
-    add_option(parser, "--share", SHARE, "S", "share of a neural language model when combined with n-grams")
+    add_option(parser, "--share", INTERPOLATION, "S", "share of a neural language model when combined with n-grams")
     add_option(
-        parser, "--weight", WEIGHT, "W", "weight of both models together, relative to the weight of n-grams alone"
+        parser, "--weight", LM_WEIGHT, "W", "weight of both models together, relative to the weight of n-grams alone"
     )
     parser.add_argument(
         "--lm",

@@ -21,7 +21,7 @@ from asr.export.quantize import halve, quantize, replace_nodes
 from asr.export.write import with_checksum
 from asr.files import replacing
 from asr.model.layers import block_slices
-from asr.neural_lm.config import SHARE, WEIGHT
+from asr.neural_lm.config import INTERPOLATION, LM_WEIGHT
 from asr.neural_lm.model import NeuralLm, NeuralLmLayer
 from asr.runtime.neural_lm import NeuralLmFile
 from asr.training.checkpoint import Checkpoint
@@ -73,8 +73,8 @@ def export_neural_lm(
     path: str | Path,
     *,
     int8: bool = False,
-    share: float = SHARE,
-    weight: float = WEIGHT,
+    share: float = INTERPOLATION,
+    weight: float = LM_WEIGHT,
     license: str = "",
 ) -> NeuralLmReport:
     """Writes the weights of `checkpoint` as one file; replaces a file only if the new one agrees with PyTorch.
@@ -99,7 +99,7 @@ def export_neural_lm(
         {
             "model_type": NEURAL_LM_TYPE,
             "format_version": str(NEURAL_LM_VERSION),
-            "pieces": "\n".join(checkpoint.units.tokens),
+            "pieces": "\n".join(checkpoint.required_tokenizer.tokens),
             "share": str(share),
             "weight": str(weight),
             "license": license,

@@ -177,5 +177,5 @@ def consistency_loss(log_probs: Tensor, lengths: Tensor) -> Tensor:
 
 
 def with_vocab(config: ModelConfig, vocab_size: int) -> ModelConfig:
-    """`config` with a vocabulary of `vocab_size` units."""
+    """`config` with a vocabulary of `vocab_size` tokens."""
     return dataclasses.replace(config, vocab_size=vocab_size)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from asr.config import ConfigError, Recipe, TextData, TokenizerConfig
 
-SHARE, WEIGHT = 0.6, 1.2
-"""Values of the bundled network; see csrc/search/neural_lm.h."""
+INTERPOLATION, LM_WEIGHT = 0.6, 1.2
+"""Values of the bundled network: its share of a word's probability beside the n-grams, and the weight of both."""
 
 
 @dataclass(frozen=True)

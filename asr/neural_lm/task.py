@@ -21,7 +21,7 @@ from asr.neural_lm.text import Text, learn_pieces, read, rows
 from asr.recipe import from_dict
 from asr.runtime.neural_lm import bundled_neural_lm
 from asr.tokenizer import SOS_EOS_ID, Tokenizer
-from asr.training.checkpoint import Checkpoint, CheckpointError, check_shape, check_units, resolve
+from asr.training.checkpoint import Checkpoint, CheckpointError, check_shape, check_tokens, resolve
 from asr.training.cost import flops_per_unit
 from asr.training.task import Job, Scores, TextTask, Unit
 
@@ -80,9 +80,9 @@ class NeuralLmTask(TextTask):
         paths, weights = zip(*(split_weight(name, "weight") for name in config.data.train), strict=True)
         start = None
         if previous:
-            start = previous.units, previous.weights
+            start = previous.required_tokenizer, previous.weights
             check_shape(previous.config, config, config.train.output)
-            check_units(previous.units, previous.config.tokenizer, config.tokenizer, config.train.output)
+            check_tokens(previous.required_tokenizer, previous.config.tokenizer, config.tokenizer, config.train.output)
         elif config.train.init:
             start = load(config)
         if start:
@@ -158,7 +158,7 @@ def load(config: NeuralLmRecipe) -> tuple[Tokenizer, dict[str, Tensor]]:
         return tokenizer, weights
     checkpoint = Checkpoint.load(path).of(NeuralLmRecipe, path)
     check_shape(checkpoint.config, config, source)
-    return checkpoint.units, checkpoint.average
+    return checkpoint.required_tokenizer, checkpoint.average
 
 
 def from_onnx(path: Path) -> tuple[NeuralLmConfig, Tokenizer, dict[str, Tensor]]:

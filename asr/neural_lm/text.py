@@ -35,7 +35,7 @@ class Text:
 
 
 def learn_pieces(paths: Iterable[Path], num_pieces: int) -> Tokenizer:
-    """Learns WordPiece units, which are matched longest first. They can spell every word that occurs more than once."""
+    """Learns WordPiece tokens, matched longest first. They can spell every word that occurs more than once."""
     counts: Counter[str] = Counter()
     for path in paths:
         for line in islice(lines(path), PIECES_FROM):

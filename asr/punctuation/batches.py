@@ -93,9 +93,9 @@ class BatchMaker:
         cases[cases == UNKNOWN_CASE] = IGNORED
         return Batch(self._features[units], pauses, segments, marks, cases)
 
-    def _draw(self, random: np.random.Generator, room: int) -> tuple[int, int, int, int]:
-        """Returns an utterance of at most `room` words: the range [start, stop), its first unit, and 1 if it has an end
-        unit."""
+    def _draw(self, random: np.random.Generator, max_words: int) -> tuple[int, int, int, int]:
+        """Returns an utterance of at most `max_words` words: the range [start, stop), its first unit, and 1 if it has
+        an end unit."""
         corpus = self._corpus
         at_sentence = random.random() < AT_SENTENCE
         if at_sentence:
@@ -103,13 +103,13 @@ class BatchMaker:
         else:
             start = int(random.integers(len(corpus)))
         limit = int(self._breaks[np.searchsorted(self._breaks, start, "right")])
-        wanted = min(2 + int(random.exponential(18.0)), room)
+        wanted = min(2 + int(random.exponential(18.0)), max_words)
         stop = min(start + wanted, limit)
         how = random.choice(3, p=ENDS)
         if how == 0:  # the sentence at that position, or the one before
             index = int(np.searchsorted(corpus.starts, stop))
             later = int(corpus.starts[index]) if index < len(corpus.starts) else len(corpus)
-            if later - start <= room:
+            if later - start <= max_words:
                 stop = later
             elif index and corpus.starts[index - 1] > start:
                 stop = int(corpus.starts[index - 1])

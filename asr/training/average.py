@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 def average(sources: Sequence[tuple[str, float]]) -> Pretrained:
     """The weighted mean of `sources` of `load_pretrained`, with shares above 0.
 
-    Configuration, text units and license are those of the first. Validation errors are dropped, because they were not
+    Configuration, tokens and license are those of the first. Validation errors are dropped, because they were not
     measured for the mean. Steps and audio are summed. A source without the running mean of the first counts as zeros,
     the initial values. One with fewer encoder layers first gets new ones, as the training of the first did.
-    Raises CheckpointError if a network or its text units differ from the first.
+    Raises CheckpointError if a network or its tokens differ from the first.
     """
     import torch
 

@@ -20,9 +20,9 @@ from asr.features import FRAME_SHIFT
 from asr.lexicon.phones import PhoneTokenizer
 from asr.model.decoder import IGNORE_ID
 from asr.tokenizer import Tokenizer
+from asr.training.features import BatchFbank, FeatureAugmenter
 from asr.training.plans import Plan, on_device, segments
 from asr.training.sounds import Noise
-from asr.training.views import BatchFbank, Views
 from asr.training.waves import Waves
 
 T = TypeVar("T")
@@ -93,7 +93,7 @@ class Batches:
         self._device = device
         self._num_views = config.loss.num_views
         self._waves, self._fbank = Waves(rooms, config.augment.speeds, device), BatchFbank(device)
-        self._view = Views(config.augment, device)
+        self._augment = FeatureAugmenter(config.augment, device)
 
     def gather(self, plan: Plan) -> Gathered:
         """Reads the samples of a plan, and encodes its transcripts; on the host."""
@@ -125,7 +125,7 @@ class Batches:
         spoken, noise, power = (on_device(each, self._device) for each in gathered[1:4])
         torch.manual_seed(plan.seed)  # what is drawn on the device
         features = self._fbank(self._waves(plan, spoken, noise, power))
-        views = [self._view(features, plan.num_frames) if plan.masked else features for _ in range(self._num_views)]
+        views = [self._augment(features, plan.num_frames) if plan.masked else features for _ in range(self._num_views)]
         targets, target_lengths, phones, phone_lengths = (
             on_device(torch.cat([each] * self._num_views), self._device) for each in gathered.tokens
         )

@@ -32,7 +32,7 @@ _NAME = re.compile(r"checkpoint-(\d+)\.pt")
 class Checkpoint:
     config: Recipe
     tokenizer: Tokenizer | None
-    """The text units; None for a task without."""
+    """None for a task without tokens."""
     weights: dict[str, Tensor]
     """The weights as trained."""
     average: dict[str, Tensor]
@@ -43,10 +43,10 @@ class Checkpoint:
     """Plain values of the task; see `asr.training.task.Task`."""
 
     @property
-    def units(self) -> Tokenizer:
-        """The text units. Raises CheckpointError for a task without."""
+    def required_tokenizer(self) -> Tokenizer:
+        """Raises CheckpointError for a task without a tokenizer."""
         if self.tokenizer is None:
-            raise CheckpointError(f"a checkpoint of {self.config.task} has no text units")
+            raise CheckpointError(f"a checkpoint of {self.config.task} has no tokenizer")
         return self.tokenizer
 
     @property
@@ -72,7 +72,7 @@ class Checkpoint:
         Raises CheckpointError with `path`, its file, for another task or a damaged summary.
         """
         config = cast(Config, self.of(Config, path).config)
-        return Pretrained(config, self.units, self.average, self.summary(path))
+        return Pretrained(config, self.required_tokenizer, self.average, self.summary(path))
 
     def summary(self, path: str | Path = "the checkpoint") -> dict[str, Any]:
         """A summary of the training, for exported files. Raises CheckpointError with `path` if it is damaged."""
@@ -221,7 +221,7 @@ def average_newest(folder: str | Path, count: int) -> Checkpoint:
     """The newest checkpoint of a run, with the mean of the weights of the run's newest `count` as its average.
 
     It averages the weights as trained (Vaswani et al. 2017); the mean of the moving averages would only lag more.
-    Raises CheckpointError if there are fewer checkpoints, or if they differ in network or text units, or if they are of
+    Raises CheckpointError if there are fewer checkpoints, or if they differ in network or tokens, or if they are of
     another task.
     """
     folder = Path(folder)
@@ -251,12 +251,12 @@ def check_same_network(
     """Raises CheckpointError unless the weights of both can be averaged."""
     check_shape(other.config, first.config, path)
     if other.tokenizer != first.tokenizer or other.phones != first.phones:
-        units = "text units" if other.tokenizer != first.tokenizer else "phones"
-        raise CheckpointError(f"{path} has different {units} than {first_path}: they cannot be averaged")
+        what = "tokens" if other.tokenizer != first.tokenizer else "phones"
+        raise CheckpointError(f"{path} has different {what} than {first_path}: they cannot be averaged")
 
 
-def check_units(tokenizer: Tokenizer, trained: TokenizerConfig, config: TokenizerConfig, source: str) -> None:
-    """Raises CheckpointError if `config` describes other text units than those of weights from `source`, `tokenizer`,
+def check_tokens(tokenizer: Tokenizer, trained: TokenizerConfig, config: TokenizerConfig, source: str) -> None:
+    """Raises CheckpointError if `config` describes other tokens than those of weights from `source`, `tokenizer`,
     which `trained` described."""
     kind = tokenizer.kind
     theirs = {"kind": kind} if kind == "char" else {"kind": kind, "vocab_size": trained.vocab_size}
@@ -265,7 +265,7 @@ def check_units(tokenizer: Tokenizer, trained: TokenizerConfig, config: Tokenize
         there = "; ".join(f"tokenizer.{n} is {v!r} there, {getattr(config, n)!r} here" for n, v in differing.items())
         keeping = " ".join(f"tokenizer.{name}={value}" for name, value in differing.items())
         raise CheckpointError(
-            f"the weights of {source} have other text units than this configuration: {there}. Keep theirs with "
+            f"the weights of {source} have other tokens than this configuration: {there}. Keep theirs with "
             f"{keeping}, or train a new model in another train.output, without train.init"
         )
 

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 UTTERANCE_S = 12.3
 """Mean length of LibriSpeech's training utterances."""
 TOKENS_PER_S = {"char": 15.0}
-"""Text units per second of read English, at 2.7 words; PIECES_PER_S for kinds with word pieces."""
+"""Tokens per second of read English, at 2.7 words; PIECES_PER_S for kinds with word pieces."""
 PIECES_PER_S = 5.0
 NUM_LETTERS = 32
-"""Number of units of kind char, which depends on the text."""
+"""Number of tokens of kind char, which depends on the text."""
 NUM_PHONE_TOKENS = 79
 """Blank, and two tokens for each phone of CMUdict."""
 UTILIZATION = (0.02, 0.4)

@@ -22,7 +22,7 @@ BUNDLED = Path(__file__).parents[1] / "models" / "tiny.onnx"
 def load_exported(path: Path) -> Pretrained:
     """The weights of the float32 .onnx file at `path`, as `asr export` writes it.
 
-    Raises CheckpointError with the name of the file if it is damaged or quantized, or if its text units need more than
+    Raises CheckpointError with the name of the file if it is damaged or quantized, or if its tokens need more than
     their spelling.
     """
     try:

@@ -1,4 +1,4 @@
-"""Inputs of a training run that depend on its data: text units, pronunciations, normalization."""
+"""Inputs of a training run that depend on its data: tokens, pronunciations, normalization."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def train_tokenizer(config: TokenizerConfig, texts: Iterable[str]) -> Tokenizer:
 
 
 def check_letters(tokenizer: Tokenizer, texts: Iterable[str]) -> None:
-    """Raises ValueError for text that the units cannot spell, which would train `<unk>`."""
+    """Raises ValueError for text that the tokens cannot spell, which would train `<unk>`."""
     unknown = tokenizer.unknown_letters(texts)
     if unknown:
         letters = ", ".join(f"{letter!r} ({count} times)" for letter, count in unknown.most_common(NUM_NAMED))
@@ -89,7 +89,7 @@ def check_letters(tokenizer: Tokenizer, texts: Iterable[str]) -> None:
         raise ValueError(
             f"data.train has letters that the model to start from does not write: {letters}{more}. "
             "Prepare the text with the model's letters (`asr prepare` has --upper, --lower and --alphabet), start "
-            "a new run from it with data.new_units=true, which adds them, or train from scratch with train.init="
+            "a new run from it with data.new_tokens=true, which adds them, or train from scratch with train.init="
         )
 
 
@@ -102,7 +102,7 @@ def normalizer_of(tokenizer: Tokenizer) -> TextNormalizer:
 
 
 def absent_letters(tokenizer: Tokenizer) -> str:
-    """The letters that the units lack of an alphabet of which they have most, or "" if they have most of none."""
+    """The letters that the tokens lack of an alphabet of which they have most, or "" if they have most of none."""
     for alphabet in (ascii_uppercase, ascii_lowercase):
         absent = tokenizer.unknown_letters([alphabet])
         if len(absent) < len(alphabet) / 2:

@@ -1,7 +1,7 @@
 """A trained network to start from, average, evaluate or export: the result of a training run.
 
 It is one .safetensors file, which contains neither code nor the optimizer's state. Its header has the configuration,
-the text units, a summary of the training, the license and a checksum as JSON.
+the tokens, a summary of the training, the license and a checksum as JSON.
 """
 
 from __future__ import annotations
@@ -138,18 +138,18 @@ def check_weights(weights: dict[str, Tensor], network: nn.Module) -> None:
         )
 
 
-def with_new_units(pretrained: Pretrained, letters: Iterable[str]) -> Pretrained:
-    """The same model with these letters as additional units, whose weights are random.
+def with_new_tokens(pretrained: Pretrained, letters: Iterable[str]) -> Pretrained:
+    """The same model with these letters as additional tokens, whose weights are random.
 
-    Raises ValueError for a model whose units are not letters.
+    Raises ValueError for a model whose tokens are not letters.
     """
     tokenizer = pretrained.tokenizer
     if tokenizer.kind != "char":
-        raise ValueError(f"data.new_units adds letters, but the model of train.init writes {tokenizer.kind} units")
+        raise ValueError(f"data.new_tokens adds letters, but the model of train.init writes {tokenizer.kind} tokens")
     tokenizer = Tokenizer("char", (*tokenizer.tokens, *letters))
     weights = AsrModel(with_vocab(pretrained.config.model, tokenizer.vocab_size)).state_dict()
     for name, value in pretrained.weights.items():
-        weights[name][tuple(map(slice, value.shape))] = value  # existing units come first
+        weights[name][tuple(map(slice, value.shape))] = value  # existing tokens come first
     return replace(pretrained, tokenizer=tokenizer, weights=weights)
 
 

@@ -25,7 +25,7 @@ from asr.model.model import AsrModel, Losses, with_vocab
 from asr.tables import Refusal, print_left_out
 from asr.tokenizer import Tokenizer
 from asr.training.batches import Batch, Batches, Gathered
-from asr.training.checkpoint import Checkpoint, check_shape, check_units, load_pretrained
+from asr.training.checkpoint import Checkpoint, check_shape, check_tokens, load_pretrained
 from asr.training.cost import flops_per_s
 from asr.training.inputs import (
     absent_letters,
@@ -40,7 +40,7 @@ from asr.training.inputs import (
     train_tokenizer,
 )
 from asr.training.plans import Planner
-from asr.training.pretrained import Pretrained, with_new_layers, with_new_units
+from asr.training.pretrained import Pretrained, with_new_layers, with_new_tokens
 from asr.training.sounds import read_rooms
 from asr.training.task import Job, Scores, Step, Task, Unit
 from asr.training.validate import VALIDATION_CHUNKS, validate
@@ -89,7 +89,7 @@ class Recognizer(Task):
         start, source = None, config.train.init
         if previous:
             start, source = (
-                Pretrained(cast(Config, previous.config), previous.units, previous.weights),
+                Pretrained(cast(Config, previous.config), previous.required_tokenizer, previous.weights),
                 config.train.output,
             )
         elif source:
@@ -159,12 +159,12 @@ class Recognizer(Task):
         if start:
             tokenizer = start.tokenizer
             check_shape(start.config, config, source)
-            check_units(tokenizer, start.config.tokenizer, config.tokenizer, source)
+            check_tokens(tokenizer, start.config.tokenizer, config.tokenizer, source)
         else:
-            if config.data.new_units:
+            if config.data.new_tokens:
                 raise ValueError(
-                    "data.new_units adds letters to the weights of train.init, which is empty: name weights there, "
-                    "or leave out data.new_units, since a new model has all letters of data.train"
+                    "data.new_tokens adds letters to the weights of train.init, which is empty: name weights there, "
+                    "or leave out data.new_tokens, since a new model has all letters of data.train"
                 )
             tokenizer = train_tokenizer(config.tokenizer, self.speech.texts)
             if absent := absent_letters(tokenizer):
@@ -206,15 +206,15 @@ class Recognizer(Task):
             raise ValueError(f"the weights do not fit the configuration: {', '.join(others)}")
 
     def _grown(self, pretrained: Pretrained) -> Pretrained:
-        """`pretrained` with the configured number of encoder layers, if that is larger, and with units for new letters
-        if `data.new_units` is set."""
+        """`pretrained` with the configured number of encoder layers, if that is larger, and with tokens for new letters
+        if `data.new_tokens` is set."""
         had, wanted = pretrained.config.model.encoder_layers, self.config.model.encoder_layers
         if wanted > had:
             self._job.print(f"the encoder grows from {had} to {wanted} layers")
             pretrained = with_new_layers(pretrained, wanted)
-        letters = pretrained.tokenizer.unknown_letters(self.speech.texts) if self.config.data.new_units else None
+        letters = pretrained.tokenizer.unknown_letters(self.speech.texts) if self.config.data.new_tokens else None
         if letters:
-            self._job.print(f"new units: {' '.join(sorted(letters))}")
+            self._job.print(f"new tokens: {' '.join(sorted(letters))}")
             torch.manual_seed(self.config.train.seed)
-            pretrained = with_new_units(pretrained, sorted(letters))
+            pretrained = with_new_tokens(pretrained, sorted(letters))
         return pretrained

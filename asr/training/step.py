@@ -68,7 +68,7 @@ class Learner:
         sums: list[Tensor] = []
         for number, batch in enumerate(batches, 1):
             torch.manual_seed(batch.seed)  # dropout
-            with self._gradients_stay_here() if number < len(batches) else nullcontext():
+            with self._no_gradient_sync() if number < len(batches) else nullcontext():
                 with autocast(self.precision, self.device):
                     losses = self.losses(batch, step, divisor)
                 losses.total.backward()
@@ -94,6 +94,6 @@ class Learner:
                 f"{self.config.optim.lr:g}, and continue the last checkpoint with --resume"
             )
 
-    def _gradients_stay_here(self) -> AbstractContextManager[Any]:
+    def _no_gradient_sync(self) -> AbstractContextManager[Any]:
         """Context in which data-parallel training accumulates gradients without synchronizing them."""
         return self.losses.no_sync() if isinstance(self.losses, DistributedDataParallel) else nullcontext()

@@ -96,7 +96,7 @@ class Task(ABC):
         unit: what the amount of training is counted in.
         config: the recipe, completed with what depends on the data.
         network: on the device.
-        tokenizer: of its text units; None without.
+        tokenizer: None if the task has none.
         extra: plain values that belong to the network, stored in each checkpoint.
         flops_per_unit: operations of training per amount of 1.
         is_scored: whether there is data to validate on.
@@ -115,7 +115,7 @@ class Task(ABC):
     @staticmethod
     @abstractmethod
     def build(config: Any, tokenizer: Any) -> nn.Module:
-        """The network that a recipe describes, with random weights. tokenizer: of its text units; None without."""
+        """The network that a recipe describes, with random weights. tokenizer: None if the task has none."""
 
     @abstractmethod
     def losses(self) -> nn.Module:
@@ -172,7 +172,7 @@ def task_class(config: Recipe) -> type[Task]:
 
 
 def build_network(config: Recipe, tokenizer: Tokenizer | None) -> nn.Module:
-    """The network of a recipe, with random weights. Raises ValueError if it has text units, but there are none."""
+    """The network of a recipe, with random weights. Raises ValueError if it needs a tokenizer and there is none."""
     if hasattr(config, "tokenizer") and tokenizer is None:
-        raise ValueError(f"a network of the task {config.task} has text units, and there are none")
+        raise ValueError(f"a network of the task {config.task} needs a tokenizer, and there is none")
     return task_class(config).build(config, tokenizer)

@@ -81,10 +81,10 @@ class Trainer:
         if precision != config.precision:
             self.job.print(f"this CPU has no instructions for {config.precision}: training computes in {precision}")
         parameters = sum(p.numel() for p in task.network.parameters())
-        units = f"{task.tokenizer.vocab_size} {task.tokenizer.kind} units, " if task.tokenizer else ""
+        tokens = f"{task.tokenizer.vocab_size} {task.tokenizer.kind} tokens, " if task.tokenizer else ""
         self.job.print(
-            f"{parameters / 1e6:.2f} M parameters, {units}{self.job.world_size} x {self.job.device.type}, {precision}, "
-            f"batches per step: {self.job.batches_per_step}"
+            f"{parameters / 1e6:.2f} M parameters, {tokens}{self.job.world_size} x {self.job.device.type}, "
+            f"{precision}, batches per step: {self.job.batches_per_step}"
         )
         share_of_peak = task.flops_per_unit / (peak_flops(self.job.device, precision) * self.job.world_size)
         report = (self.folder, config, self.step, self.job.console, self.job.rank == 0, task.unit, share_of_peak)

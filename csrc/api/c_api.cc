@@ -87,7 +87,7 @@ asr_status guarded(std::string& text, Action action) noexcept {
 
 asr_status set_error(asr_status status, const std::string& text, char* error, size_t error_size) noexcept {
   if (error && error_size) {
-    const std::string_view written = asr_stream::beginning(text, error_size - 1);
+    const std::string_view written = asr_stream::utf8_prefix(text, error_size - 1);
     std::memcpy(error, written.data(), written.size());
     error[written.size()] = '\0';
   }

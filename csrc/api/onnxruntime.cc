@@ -83,7 +83,7 @@ std::string reason_in(std::string_view text) {
       break;
     }
   }
-  return text.empty() ? "ONNX Runtime failed" : std::string(beginning(text, 200));
+  return text.empty() ? "ONNX Runtime failed" : std::string(utf8_prefix(text, 200));
 }
 
 std::string join(const std::vector<std::string>& texts) {

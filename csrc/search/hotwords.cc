@@ -206,8 +206,8 @@ std::int32_t Hotwords::last_child(std::int32_t node, std::int32_t symbol) {
   if (parent.num_children > 0 && at(last).symbol == symbol) return last;
   const std::int32_t suffix = node == kRoot ? kRoot : advance(parent.longest_suffix, symbol);
   ++parent.num_children;
-  const float letters = parent.letters + static_cast<float>(num_units(symbol));
-  nodes_.push_back({symbol, suffix, 0, 0, letters, 0.0f, at(suffix).complete});
+  const float length = parent.length + static_cast<float>(num_units(symbol));
+  nodes_.push_back({symbol, suffix, 0, 0, length, 0.0f, at(suffix).complete});
   return size;
 }
 
@@ -230,9 +230,9 @@ void Hotwords::build(const Boosts& boosts) {
     const auto& [symbols, boost, depth, parent] = unread.front();
     const std::int32_t child = last_child(parent, symbols[depth]);
     Node& node = at(child);
-    node.under_way = std::max(node.under_way, boost * node.letters);
+    node.under_way = std::max(node.under_way, boost * node.length);
     if (depth + 1 == symbols.size()) {
-      node.complete += boost * node.letters;
+      node.complete += boost * node.length;
     } else {
       unread.push_back({symbols, boost, depth + 1, child});
     }

@@ -103,7 +103,7 @@ class Hotwords {
     std::int32_t longest_suffix;  // the longest suffix of this spelling that begins a hotword
     std::int32_t first_child;     // the children are consecutive, in ascending order of their symbols
     std::int32_t num_children;
-    float letters;  // number of letters or phones so far
+    float length;  // letters or phones so far
     float under_way;
     float complete;
   };

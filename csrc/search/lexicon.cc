@@ -7,23 +7,23 @@ namespace asr_stream {
 
 namespace {
 
-// An entry whose first eight bytes are also stored as a number, which decides most comparisons.
+// An entry with a number that decides most comparisons.
 struct Sorted {
-  std::uint64_t beginning;
+  std::uint64_t sort_key;  // the first eight bytes
   std::string_view bytes;
   std::int32_t word;
   float log_prob;
 
   // Sorts by bytes; equal spellings by probability, most likely first.
   bool operator<(const Sorted& other) const noexcept {
-    if (beginning != other.beginning) return beginning < other.beginning;
+    if (sort_key != other.sort_key) return sort_key < other.sort_key;
     const int order = bytes.compare(other.bytes);
     if (order != 0) return order < 0;
     return log_prob != other.log_prob ? log_prob > other.log_prob : word < other.word;
   }
 };
 
-std::uint64_t beginning(std::string_view bytes) noexcept {
+std::uint64_t sort_key(std::string_view bytes) noexcept {
   std::uint64_t number = 0;
   for (std::size_t i = 0; i < 8; ++i) {
     number = number << 8 | (i < bytes.size() ? static_cast<std::uint8_t>(bytes[i]) : 0u);
@@ -37,7 +37,7 @@ Lexicon::Lexicon(std::vector<Entry> entries, const float* log_probs) {
   std::vector<Sorted> sorted;
   sorted.reserve(entries.size());
   for (const Entry& entry : entries) {
-    sorted.push_back({beginning(entry.bytes), entry.bytes, entry.word, log_probs[entry.word]});
+    sorted.push_back({sort_key(entry.bytes), entry.bytes, entry.word, log_probs[entry.word]});
   }
   std::vector<Entry>().swap(entries);
   std::sort(sorted.begin(), sorted.end());

@@ -136,7 +136,7 @@ LmFusion::Path LmFusion::advance(const Path& path, std::int32_t token, LookAhead
     const bool begins = !std::exchange(next.in_word, true);
     if (hotwords_) next.hotword = hotwords_->advance(next.hotword, byte);
     if (!lm_) continue;
-    next.letters += letter_gains_[std::exchange(next.last, byte)][byte];
+    next.letter_gain += letter_gains_[std::exchange(next.last, byte)][byte];
     if (next.node == Lexicon::kNone) continue;
     const std::int32_t parent = std::exchange(next.node, lexicon_->child(next.node, byte));
     if (look_ahead_ && next.node != Lexicon::kNone) {
@@ -157,7 +157,7 @@ void LmFusion::estimate(Path& path) const {
   float log_prob = lm_->unigram_log_prob(lm_->unknown());
   if (known) log_prob = known_log_prob(path.state.contexts[0], path.node, path.continuations.best_log_prob);
   if (hot) log_prob = known ? std::max(log_prob, hotword_log_prob_) : hotword_log_prob_;
-  path.pending = pending(log_prob, known || hot ? path.letters : -options_.oov_penalty);
+  path.pending = pending(log_prob, known || hot ? path.letter_gain : -options_.oov_penalty);
 }
 
 // The score after `context` of the most likely word at `node` or below it.
@@ -166,8 +166,8 @@ float LmFusion::known_log_prob(std::int32_t context, std::int32_t node, float be
   return look_ahead_ ? std::max(alone + lm_->backoff(context), best_continuation) : alone;
 }
 
-float LmFusion::pending(float log_prob, float letters) const {
-  return options_.weight * log_prob + options_.word_bonus + letters;
+float LmFusion::pending(float log_prob, float gain) const {
+  return options_.weight * log_prob + options_.word_bonus + gain;
 }
 
 float LmFusion::highest_score(const Path& path, std::int32_t token, LookAhead::Cache& cache) const {
@@ -183,7 +183,8 @@ float LmFusion::highest_score(const Path& path, std::int32_t token, LookAhead::C
   if (look_ahead_ && !path.in_word) {
     best = look_ahead_->begin(context, node, cache).best_log_prob;
   }
-  return path.finished + pending(known_log_prob(context, node, best), path.letters + letter_gains_[path.last][byte]);
+  const float gain = path.letter_gain + letter_gains_[path.last][byte];
+  return path.finished + pending(known_log_prob(context, node, best), gain);
 }
 
 bool LmFusion::is_known(std::int32_t word) const noexcept {
@@ -229,8 +230,8 @@ void LmFusion::finish_word(Path& path, std::int32_t word) const {
   float log_prob = advance_lm(path, known ? word : lm_->unknown());
   if (hot) log_prob = known ? std::max(log_prob, hotword_log_prob_) : hotword_log_prob_;
   path.finished += options_.weight * log_prob + options_.word_bonus;
-  path.finished += known || hot ? path.letters + letter_gains_[path.last][' '] : -options_.oov_penalty;
-  path.pending = path.letters = 0.0f;
+  path.finished += known || hot ? path.letter_gain + letter_gains_[path.last][' '] : -options_.oov_penalty;
+  path.pending = path.letter_gain = 0.0f;
   path.last = ' ';
   path.node = Lexicon::kRoot;
 }

@@ -57,7 +57,7 @@ class LmFusion {
     bool may_begin;  // whether a sentence may begin here, although `state` is that of the words before a pause
     float finished;  // score of the finished words
     float pending;   // estimate for the current word
-    float letters;   // gain of its letters
+    float letter_gain;  // of the current word
     float hotwords_finished;
     float hotwords_pending;
 
@@ -151,7 +151,7 @@ class LmFusion {
   void finish_word(Path& path) const;
   void finish_word(Path& path, std::int32_t word) const;
   void estimate(Path& path) const;
-  float pending(float log_prob, float letters) const;
+  float pending(float log_prob, float gain) const;
   float known_log_prob(std::int32_t context, std::int32_t node, float best_continuation) const;
 
   std::shared_ptr<const NgramLm> lm_;

@@ -13,8 +13,8 @@
 
 namespace asr_stream {
 
-// A token that is part of a word but adds no text: a phone of a word whose text the first phone outputs.
-inline constexpr char kInside[] = "\x01";
+// The text of a token that is part of a word but adds no text: a phone of a word whose text the first phone outputs.
+inline constexpr char kInside[] = "\x02";
 
 // The text of each token, with a space for a word boundary. tokens: UTF-8, with "▁" (U+2581) for a word boundary, as in
 // SentencePiece; empty for a token without text.
@@ -62,8 +62,8 @@ inline bool begins_letter(char byte) { return (static_cast<unsigned char>(byte) 
 // Whether a text is valid UTF-8 (RFC 3629) without NUL, which would end a C string.
 bool is_utf8(std::string_view text);
 
-// The longest beginning of a UTF-8 text that has at most `size` bytes and ends with a whole character.
-inline std::string_view beginning(std::string_view text, std::size_t size) {
+// The longest prefix of a UTF-8 text that has at most `size` bytes and ends with a whole character.
+inline std::string_view utf8_prefix(std::string_view text, std::size_t size) {
   size = std::min(size, text.size());
   while (size && size < text.size() && !begins_letter(text[size])) --size;
   return text.substr(0, size);

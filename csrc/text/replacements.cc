@@ -22,7 +22,7 @@ std::string without(const std::string& text, std::string_view end) { return text
 
 [[noreturn]] void refuse(std::string_view line, const char* what, const std::string& fault) {
   const bool is_long = line.size() > 80;
-  throw std::invalid_argument(std::string(what) + " line '" + std::string(beginning(line, 80)) +
+  throw std::invalid_argument(std::string(what) + " line '" + std::string(utf8_prefix(line, 80)) +
                               (is_long ? "...' " : "' ") + fault);
 }
 

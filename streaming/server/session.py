@@ -21,7 +21,7 @@ from asr.streaming.stream import Stream
 MAX_QUEUED = 1000
 """Maximum queued calls, however short their audio is, and unread events of the protocol's own."""
 PIECE_S = 1.0
-"""Seconds of audio that are queued at once; of longer audio, the rest waits for room."""
+"""Seconds of audio that are queued at once; of longer audio, the rest waits."""
 MAX_HELD = 256
 """Maximum pieces of audio to collect for a chunk."""
 EVENTS_PER_TURN = 16

@@ -27,7 +27,7 @@ rows; these still fit if the window becomes narrower."""
 
 
 class Captions:
-    """The view on a terminal, a context manager. Honors NO_COLOR: nothing is dimmed or colored then."""
+    """Shows captions on a terminal; a context manager. Honors NO_COLOR: nothing is dimmed or colored then."""
 
     def __init__(self, file: TextIO, width: int | None = None) -> None:
         """`width` in columns; None uses the terminal's width, also after it is resized."""

@@ -48,8 +48,8 @@ class Dictation(Live):
             self._warn(error)
         if self._source.microphone:
             return super().step()
-        if self._view:
-            self._view.draw_paused()
+        if self._status_view:
+            self._status_view.draw_paused()
         return False
 
     def finish(self) -> None:

@@ -168,13 +168,13 @@ def show_files(transcriber: Transcriber, output: Output, total_s: float | None, 
     total_s: seconds of audio in all files, 0 if unknown; None shows no progress.
     """
     transcriptions = transcriber.transcriptions
-    view = _Progress(transcriber, output.captions, total_s, with_stats) if output.captions else None
+    progress = _Progress(transcriber, output.captions, total_s, with_stats) if output.captions else None
     stats = Stats()
     for number, transcription in enumerate(transcriptions):
         item: tuple[Event, str] | str = ""
         while item != "end":
-            if view:
-                view.draw(number)
+            if progress:
+                progress.draw(number)
             with contextlib.suppress(queue.Empty):
                 item = transcription.events.get(timeout=WAIT_S)
                 if item == "begin":

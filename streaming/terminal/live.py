@@ -47,7 +47,7 @@ class Live:
         self._output = output
         self._with_stats = with_stats
         self._begun_ns = begun_ns
-        self._view = _View(output.captions, sources[0].may_be_silent) if output.captions else None
+        self._status_view = _StatusView(output.captions, sources[0].may_be_silent) if output.captions else None
         output.begin("microphone", several=False)
 
     def step(self) -> bool:
@@ -69,8 +69,8 @@ class Live:
         block = source.microphone.read(WAIT_S / len(self._sources))
         if block is not None:
             self._recognize(source, partial(self._take, source, block), len(block.samples) / block.sample_rate)
-        if self._view and source is self._sources[0]:
-            self._view.draw(block, source.stream, self.stats.now() if self._with_stats else [])
+        if self._status_view and source is self._sources[0]:
+            self._status_view.draw(block, source.stream, self.stats.now() if self._with_stats else [])
         return block is not None
 
     def _take(self, source: Source, block: Block) -> None:
@@ -93,11 +93,11 @@ class Live:
 
     def _show_event(self, event: Event, label: str) -> None:
         self._output.show(event, label)
-        if self._view and event.type == "partial" and label == self._sources[0].label:
-            self._view.meter.has_words |= bool(event.text)
+        if self._status_view and event.type == "partial" and label == self._sources[0].label:
+            self._status_view.meter.has_words |= bool(event.text)
 
 
-class _View:
+class _StatusView:
     """The status line: level, time, and other parts."""
 
     def __init__(self, captions: Captions, may_be_silent: bool) -> None:

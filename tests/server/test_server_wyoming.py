@@ -214,8 +214,8 @@ def test_chunks_keep_spoken_lines() -> None:
         connections = SimpleNamespace(add=lambda _: True, serve=lambda _: None, discard=lambda _: None)
         server: Any = SimpleNamespace(limits=Limits(), connections=connections, stopping=asyncio.Event(), language="")
         server.open = lambda *_, **changes: nullcontext(Spoken())
-        with socket.create_server(("127.0.0.1", 0)) as door:
-            async with listening(server, door), AsyncTcpClient(*door.getsockname()) as client:
+        with socket.create_server(("127.0.0.1", 0)) as listening_socket:
+            async with listening(server, listening_socket), AsyncTcpClient(*listening_socket.getsockname()) as client:
                 await talk(client)
 
     asyncio.run(run())

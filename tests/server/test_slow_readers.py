@@ -235,12 +235,12 @@ def test_what_follows_a_close_frame_is_discarded() -> None:
 
 
 @pytest.fixture
-def door() -> Iterator[socket.socket]:
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        yield door
+def listening_socket() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as listening_socket:
+        yield listening_socket
 
 
-def test_wyoming_reads_little_at_a_time(door: socket.socket) -> None:
+def test_wyoming_reads_little_at_a_time(listening_socket: socket.socket) -> None:
     sizes = []
 
     async def run() -> None:
@@ -253,8 +253,8 @@ def test_wyoming_reads_little_at_a_time(door: socket.socket) -> None:
 
         connections = SimpleNamespace(add=add, discard=lambda transport: None)
         server: Any = SimpleNamespace(limits=Limits(), connections=connections)
-        async with wyoming.listening(server, door):
-            _, writer = await asyncio.open_connection(*door.getsockname())
+        async with wyoming.listening(server, listening_socket):
+            _, writer = await asyncio.open_connection(*listening_socket.getsockname())
             await asyncio.wait_for(ended.wait(), WAIT_S)
             writer.close()
             with suppress(ConnectionError):

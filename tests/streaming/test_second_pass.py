@@ -20,7 +20,7 @@ from asr.runtime.joint_search import joint_search
 from asr.runtime.onnx_model import OnnxModel
 from asr.runtime.search import LmWeights, decode, text
 from asr.streaming import Final, Partial
-from asr.training.views import warped_bins
+from asr.training.features import warped_bins
 
 
 def second_looks(recognizer: Recognizer, audio: np.ndarray) -> tuple[list[np.ndarray], int]:

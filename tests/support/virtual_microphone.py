@@ -36,7 +36,7 @@ class VirtualMicrophone:
 
     def start(self) -> None:
         """Starts the server and waits until it answers."""
-        door = f"module-native-protocol-unix socket={self._socket} auth-anonymous=1"
+        protocol = f"module-native-protocol-unix socket={self._socket} auth-anonymous=1"
         command = [
             "pulseaudio",
             "-n",
@@ -48,7 +48,7 @@ class VirtualMicrophone:
         self._socket.unlink(missing_ok=True)
         with open(self._folder / "pulseaudio.log", "ab") as log:
             self._server = subprocess.Popen(
-                [*command, "-L", " ".join(MODULE), "-L", door], env=self.env, stdout=log, stderr=log
+                [*command, "-L", " ".join(MODULE), "-L", protocol], env=self.env, stdout=log, stderr=log
             )
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:

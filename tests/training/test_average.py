@@ -105,7 +105,7 @@ def test_other_networks_are_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
     checkpoint.tokenizer = Tokenizer("char", (*TOKENS[:-1], "C"))
     checkpoint.save(other)
     assert main(["average", str(path), str(other), "-o", str(tmp_path / "mean.safetensors")]) == 1
-    assert f"{other} has different text units than {path}: they cannot be averaged" in capsys.readouterr().err
+    assert f"{other} has different tokens than {path}: they cannot be averaged" in capsys.readouterr().err
     for saved_to, phones in ((path, ("A", "B")), (other, ("B", "A"))):
         checkpoint_of_step(1, phones).save(saved_to)
     assert main(["average", str(path), str(other), "-o", str(tmp_path / "mean.safetensors")]) == 1

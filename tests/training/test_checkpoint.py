@@ -214,7 +214,7 @@ def test_what_cannot_be_averaged_is_refused(run: Path) -> None:
     checkpoint = checkpoint_of_step(3)
     checkpoint.tokenizer = Tokenizer("char", (*TOKENS[:-1], "C"))
     checkpoint.save_step(run, 2)
-    with pytest.raises(CheckpointError, match=r"checkpoint-2\.pt has different text units than .*checkpoint-3\.pt"):
+    with pytest.raises(CheckpointError, match=r"checkpoint-2\.pt has different tokens than .*checkpoint-3\.pt"):
         average_newest(run, 2)
 
 

@@ -210,7 +210,7 @@ def relabeled(data_set: Path, folder: Path, letter: str, other: str) -> Path:
     return folder
 
 
-def test_letters_unknown_to_the_model_need_new_units(
+def test_letters_unknown_to_the_model_need_new_tokens(
     arguments: list[str], tones: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*arguments, "train.max_steps=2"]) == 0
@@ -221,9 +221,9 @@ def test_letters_unknown_to_the_model_need_new_units(
     for refused in ([*arguments, *options], [*arguments, *data, "--resume", "train.max_steps=4"]):
         assert main(refused) == 1
         error = capsys.readouterr().err
-        assert "letters that the model to start from does not write: 'Ä' (" in error and "data.new_units=true" in error
-    assert main([*arguments, *options, "data.new_units=true"]) == 0
-    assert "new units: Ä" in capsys.readouterr().out
+        assert "letters that the model to start from does not write: 'Ä' (" in error and "data.new_tokens=true" in error
+    assert main([*arguments, *options, "data.new_tokens=true"]) == 0
+    assert "new tokens: Ä" in capsys.readouterr().out
     grown = Checkpoint.load(checkpoint_path(tmp_path / "second", 1))
     num_units = first.tokenizer.vocab_size
     assert grown.tokenizer.tokens == (*first.tokenizer.tokens, "Ä")
@@ -234,9 +234,9 @@ def test_letters_unknown_to_the_model_need_new_units(
     assert grown.weights["ctc.weight"][num_units].std() > 0.01
 
 
-def test_new_units_need_initial_weights(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*arguments, "data.new_units=true"]) == 1
-    assert "data.new_units adds letters to the weights of train.init, which is empty" in capsys.readouterr().err
+def test_new_tokens_need_initial_weights(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*arguments, "data.new_tokens=true"]) == 1
+    assert "data.new_tokens adds letters to the weights of train.init, which is empty" in capsys.readouterr().err
 
 
 def test_pieces_of_words_cannot_be_added(arguments: list[str], tones: tuple[Path, Path], tmp_path: Path) -> None:
@@ -244,8 +244,8 @@ def test_pieces_of_words_cannot_be_added(arguments: list[str], tones: tuple[Path
     assert main(pieces) == 0
     umlauts = relabeled(tones[0], tmp_path / "umlauts", "F", "Ä")
     options = [f"data.train={umlauts}", f"train.init={tmp_path / 'run'}", f"train.output={tmp_path / 'second'}"]
-    with pytest.raises(ValueError, match=r"data\.new_units adds letters, but the model .* writes bpe units"):
-        Trainer(load_config(pieces[1], [*pieces[2:], *options, "data.new_units=true"]), False, Console())
+    with pytest.raises(ValueError, match=r"data\.new_tokens adds letters, but the model .* writes bpe tokens"):
+        Trainer(load_config(pieces[1], [*pieces[2:], *options, "data.new_tokens=true"]), False, Console())
 
 
 def test_weights_keep_their_kind_of_units(
@@ -257,9 +257,9 @@ def test_weights_keep_their_kind_of_units(
     for options in (["--resume"], new):
         assert main([*again, *options, "tokenizer.kind=bpe"]) == 1
         error = " ".join(capsys.readouterr().err.split())
-        assert f"the weights of {tmp_path / 'run'} have other text units" in error
+        assert f"the weights of {tmp_path / 'run'} have other tokens" in error
         assert "tokenizer.kind is 'char' there, 'bpe' here. Keep theirs with tokenizer.kind=char, or train" in error
-        assert main([*again, *options]) == 0, "for letters, the number of units is that of the text"
+        assert main([*again, *options]) == 0, "for letters, the number of tokens is that of the text"
 
 
 def test_weights_keep_their_number_of_pieces(

@@ -68,7 +68,7 @@ class Client:
         return text if text is not None else data or b""
 
     async def send(self, text: str) -> None:
-        """Sends `text` when the client's buffers have room; if they never have, the write timeout (connections.py)
+        """Sends `text` when the client's buffers have space; if they never have, the write timeout (connections.py)
         disconnects the client.
 
         Raises WebSocketDisconnect if the client is gone.

@@ -99,8 +99,8 @@ async def read_event(reader: asyncio.StreamReader, max_bytes: int, first: bytes 
 
 
 @asynccontextmanager
-async def listening(server: Server, door: socket.socket, text: str = "plain") -> AsyncIterator[None]:
-    """Serves at the listening socket `door` while the context lasts. text: "plain" | "formatted"."""
+async def listening(server: Server, listening_socket: socket.socket, text: str = "plain") -> AsyncIterator[None]:
+    """Serves at `listening_socket` while the context lasts. text: "plain" | "formatted"."""
     clients: set[asyncio.Task] = set()
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -119,7 +119,7 @@ async def listening(server: Server, door: socket.socket, text: str = "plain") ->
             writer.transport.abort()
 
     port = await asyncio.start_server(
-        connected, sock=door, limit=server.limits.max_short_message_bytes, backlog=BACKLOG
+        connected, sock=listening_socket, limit=server.limits.max_short_message_bytes, backlog=BACKLOG
     )
     try:
         yield

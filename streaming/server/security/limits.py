@@ -55,7 +55,7 @@ class Limits:
 
     @property
     def max_connections(self) -> int:
-        """Maximum connections of all ports: includes room for requests besides the sessions."""
+        """Maximum connections of all ports: includes some for requests besides the sessions."""
         return 2 * self.max_sessions + 64
 
     def slowest_s(self, num_bytes: int) -> float:

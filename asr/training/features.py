@@ -56,7 +56,7 @@ class BatchFbank:
         return (power @ self._mel).clamp(min=torch.finfo(torch.float32).eps).log()
 
 
-class Views:
+class FeatureAugmenter:
     """Augments features, every row differently; keeps their shape.
 
     Random numbers are those of the device's global generator.

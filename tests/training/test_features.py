@@ -11,7 +11,7 @@ from support.synth import SAMPLE_RATE, hum
 
 from asr.config import AugmentConfig
 from asr.features import LOG_FLOOR, fbank
-from asr.training.views import NEPERS_PER_DB, BatchFbank, Views, warped_bins
+from asr.training.features import NEPERS_PER_DB, BatchFbank, FeatureAugmenter, warped_bins
 
 CPU = torch.device("cpu")
 OFF = AugmentConfig(max_gain_db=0.0, max_frequency_warp=0.0, max_response_db=0.0, mask_probability=0.0)
@@ -21,7 +21,7 @@ def views(features: torch.Tensor, num_frames: torch.Tensor | None = None, **chan
     """Another view of features (N, T, 80), in which only `changes` of the configuration are on."""
     torch.manual_seed(1)
     frames = torch.full((len(features),), features.shape[1]) if num_frames is None else num_frames
-    return Views(replace(OFF, **changes), CPU)(features, frames)  # type: ignore[arg-type]
+    return FeatureAugmenter(replace(OFF, **changes), CPU)(features, frames)  # type: ignore[arg-type]
 
 
 def test_features_are_those_of_a_recording() -> None:
