@@ -83,7 +83,7 @@ inline constexpr Option kOptions[] = {
     {"unknown_cost", &asr_options::unknown_cost, OptionType::kNumber, '(', 0, 100, 1.5,
      "with phrases, cost in nats for each phone or letter that becomes [unk]"},
     {"silence_after_speech_s", &asr_options::silence_after_speech_s, OptionType::kNumber, '(', 0, kInfinity, 2,
-     "longest silence before an utterance ends; shorter if the sentence sounds complete; inf: silence never ends one"},
+     "an utterance ends after this much silence at the latest, earlier if the sentence sounds complete; inf: never"},
     {"min_silence_after_speech_s", &asr_options::min_silence_after_speech_s, OptionType::kNumber, '(', 0, kInfinity,
      0.5, "shortest silence before an utterance ends, at most silence_after_speech_s; if equal, a fixed timeout"},
     {"silence_without_speech_s", &asr_options::silence_without_speech_s, OptionType::kNumber, '(', 0, kInfinity, 5,

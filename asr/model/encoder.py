@@ -148,9 +148,9 @@ class Encoder(nn.Module):
     def next_cache(self, cache: Cache, num_valid: Tensor, new: Sequence[Tensor]) -> Cache:
         """The cache after a chunk, from the previous one and the result of `step`: new frames of each layer, and sums.
 
-        If a chunk is longer than the cache, as in a second pass, only its newest frames are kept. They are sliced from
-        the last layer to the first, after everything else in the graph: ONNX Runtime schedules unordered nodes from the
-        end, and so slices the frames of a layer before it computes the next one.
+        If a chunk is longer than the cache, as in a second pass, only its newest frames are kept. Slice in reverse
+        layer order: ONNX Runtime runs unordered nodes last to first, so each layer's frames are freed before the next
+        layer.
         """
         qkv, sums = new[: len(self.layers)], new[len(self.layers) :]
         rows = [each.unflatten(0, (cache.keys.shape[0], -1)) for each in reversed(qkv)]

@@ -152,7 +152,8 @@ void NgramLm::read_words(Reader& reader) {
     word_starts_.push_back(static_cast<std::uint32_t>(start));
   }
   if (word_starts_.back() != text_.size() || word_starts_.size() != num_words + 1) {
-    throw_damaged("its number of words is not the one that it states");
+    throw_damaged("it announces " + std::to_string(num_words) + " words and has " +
+                  std::to_string(std::count(text_.begin(), text_.end(), '\n')));
   }
 }
 
@@ -213,7 +214,7 @@ void NgramLm::read_pronunciations(Reader& reader) {
     phones_.emplace_back(names.substr(start, end - start));
     if (phones_.back().empty() || !is_utf8(phones_.back()) ||
         std::count(phones_.begin(), phones_.end(), phones_.back()) != 1) {
-      throw_damaged("a phone without a name, or two of one");
+      throw_damaged("a phone without a name, or a name that occurs twice");
     }
     if (phones_.size() > kMaxPhones) throw_damaged("more than " + std::to_string(kMaxPhones) + " phones");
     start = end + 1;

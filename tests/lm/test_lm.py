@@ -139,6 +139,13 @@ def test_file_too_short_or_too_long_is_refused(tmp_path: Path) -> None:
         load_lm(tmp_path / "none.lm")
 
 
+def test_another_number_of_words_is_named() -> None:
+    data = pack(*read_arpa(iter(arpa_text(random_arpa(3)).splitlines())))
+    assert data.count(b"AB\nABLE\n") == 1
+    with pytest.raises(ValueError, match="it announces 10 words and has 9"):
+        NgramLm(np.frombuffer(sealed(data.replace(b"AB\nABLE\n", b"AB-ABLE\n")), np.uint8))
+
+
 def test_any_changed_bit_is_refused() -> None:
     whole = BUNDLED.read_bytes()
     rng = random.Random(4)

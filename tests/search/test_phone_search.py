@@ -391,6 +391,7 @@ def test_damage_to_pronunciations_is_refused_or_harmless() -> None:
     ("names", "message"),
     [
         ("AA\nB\xff", "a phone without a name"),
+        ("AA\nAA", "or a name that occurs twice"),
         ("\n".join(map(str, range(200_000))), "more than 128 phones"),
     ],
 )

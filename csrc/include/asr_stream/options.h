@@ -62,8 +62,8 @@ typedef struct asr_options {
   double hotword_boost;
   /* with phrases, cost in nats for each phone or letter that becomes [unk]; in (0, 100]; default: 1.5 */
   double unknown_cost;
-  /* longest silence before an utterance ends; shorter if the sentence sounds complete; inf: silence never ends one;
-   * in (0, inf]; default: 2 */
+  /* an utterance ends after this much silence at the latest, earlier if the sentence sounds complete; inf: never; in
+   * (0, inf]; default: 2 */
   double silence_after_speech_s;
   /* shortest silence before an utterance ends, at most silence_after_speech_s; if equal, a fixed timeout; in (0,
    * inf]; default: 0.5 */
