@@ -77,7 +77,7 @@ def read_recordings(
     """
     kind = TABLE_SUFFIXES.get(table.suffix.lower())
     if kind is None and table.exists():
-        raise ValueError(f"{table} is none of {', '.join(TABLE_SUFFIXES)}; rename or convert the manifest")
+        raise ValueError(f"{table} must end in one of {', '.join(TABLE_SUFFIXES)}: rename or convert it")
     if kind is None or not table.is_file():
         raise ValueError(f"{table} does not exist or is not a file")
     root = table.parent if audio_root is None else Path(audio_root)

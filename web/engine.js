@@ -240,7 +240,7 @@ async function whatIsAmiss({ refused = false } = {}) {
   const health = await ask("healthz");
   if (!health) return "The server does not answer.";
   const { status, sessions, max_sessions } = await health.json().catch(() => ({}));
-  if (status === "stopping") return "The server is about to end.";
+  if (status === "stopping") return "The server is shutting down.";
   if (sessions >= max_sessions) return `All ${max_sessions} streams of the server are taken.`;
   const token = sessionStorage.getItem("token");
   const headers = token ? { Authorization: `Bearer ${encodeURIComponent(token)}` } : {};

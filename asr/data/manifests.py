@@ -200,7 +200,8 @@ def find_librispeech_parts(corpus: str | Path, parts: Iterable[str] | None = Non
     wanted = list(parts) if parts else [p for p in there if any((root / p).rglob("*.trans.txt"))]
     missing = [p for p in wanted if p not in there]
     if missing or not wanted:
-        raise ValueError(f"no part {', '.join(missing) or 'at all'} in {root}; there: {', '.join(there) or 'nothing'}")
+        what = ", ".join(missing) or "with a *.trans.txt"
+        raise ValueError(f"{root} has no part {what}; it has {', '.join(there) or 'none'}")
     return [root / p for p in dict.fromkeys(wanted)]
 
 

@@ -130,7 +130,7 @@ def _make(args: argparse.Namespace) -> int:
     pronouncer = _pronouncer(args)
     words = ngram.vocabulary(args.text, args.num_words)[ngram.UNK + 1 :]
     if not words:
-        raise LexiconError(f"there is no word in {', '.join(map(str, args.text))}")
+        raise LexiconError(f"there are no words in {', '.join(map(str, args.text))}")
     lexicon, sources, missing = make(_with_progress(words), pronouncer)
     lexicon.write(args.output)
     parts = ", ".join(f"{count} {label}" for source, label in SOURCES.items() if (count := sources[source]))

@@ -242,7 +242,7 @@ def _train(args: argparse.Namespace) -> tuple[list[str], list[Ngrams]]:
             file=sys.stderr,
         )
     if len(words) == len(SPECIAL_WORDS):
-        raise LmError(f"there is no word in {args.vocabulary or ', '.join(map(str, args.text))}")
+        raise LmError(f"there are no words in {args.vocabulary or ', '.join(map(str, args.text))}")
     if unspoken := [word for word in words[len(SPECIAL_WORDS) :] if not _is_spoken(word)]:
         print(
             f"{_words_have(unspoken)} digits or signs, which are never recognized: {first_few(unspoken)}; write the "
@@ -290,7 +290,7 @@ def _pruned(model: ngram.Model, words: list[str], args: argparse.Namespace) -> t
     if args.test:
         test = ngram.encode(ngram.sentences([args.test]), words)
         if not len(test):
-            raise LmError(f"there is no sentence in {args.test}")
+            raise LmError(f"there are no sentences in {args.test}")
         before, after = (ngram.perplexity(m, test) for m in (model, pruned))
         unknown = (test == ngram.UNK).sum() / max((test >= ngram.UNK).sum(), 1)
         print(f"perplexity {before:.1f}, pruned {after:.1f}; {100 * unknown:.2f} % of the words are unknown")

@@ -136,7 +136,7 @@ class Encoder(nn.Module):
         sums = []
         if self.speaker is not None and isinstance(cache, SpeakerCache):
             num_new = torch.full_like(num_valid, x.shape[1] - FEATURE_OVERLAP)  # the others begin the next chunk
-            kept = cache.speaker_sums * self.speaker.forgotten(num_new)[:, None]
+            kept = cache.speaker_sums * self.speaker.decay_after(num_new)[:, None]
             sums.append(kept + self.speaker.added(x[:, :-FEATURE_OVERLAP], num_valid))
         x = self._subsample(x, num_valid, *sums)
         x = self.positions.add_absolute(x, cache.num_frames)

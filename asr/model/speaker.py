@@ -62,7 +62,7 @@ class SpeakerMean(nn.Module):
         return (weight[..., None, :] @ F.pad(x, (0, 1), value=1.0)).squeeze(-2)
 
     @staticmethod
-    def forgotten(num_frames: Tensor) -> Tensor:
+    def decay_after(num_frames: Tensor) -> Tensor:
         """The decay of a sum, float32, after `num_frames` feature frames."""
         return torch.exp(num_frames.float() / -MEMORY)
 
@@ -71,7 +71,7 @@ class SpeakerMean(nn.Module):
         """K chunks (N, K, T, 80), with num_valid (N, K), as for `added` -> (N, K, 81): the sums at the end of each."""
         chunk = torch.arange(x.shape[1], device=x.device)
         age = (chunk[:, None] - chunk[None, :]) * x.shape[2]
-        kept = SpeakerMean.forgotten(age.clamp(min=0)).tril()
+        kept = SpeakerMean.decay_after(age.clamp(min=0)).tril()
         with torch.autocast(x.device.type, enabled=False):
             return kept @ SpeakerMean.added(x, num_valid)
 

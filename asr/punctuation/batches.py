@@ -26,7 +26,7 @@ PAUSES = {
 }
 """Shares of the pause classes (from class 1; class 0 is an unknown pause) after each mark in read speech. Measured at
 1862 places between words that the bundled model recognized in 100 utterances of LibriSpeech's train-clean-100, with the
-marks of LibriTTS. There were only 7 question marks, which therefore use the shares of full stops."""
+marks of LibriTTS. There were only 7 question marks, which therefore use the shares of periods."""
 
 NO_PAUSES = 0.35
 """Share of utterances with unknown pauses."""

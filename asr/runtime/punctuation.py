@@ -35,7 +35,7 @@ def bundled_punctuation() -> Path | None:
 
 class Answer(NamedTuple):
     mark_probs: npt.NDArray[np.float32]
-    """(num_words or num_units, 4): none, comma, full stop, question mark after each word"""
+    """(num_words or num_units, 4): none, comma, period, question mark after each word"""
     case_probs: npt.NDArray[np.float32]
     """(num_words or num_units, 3): lower case, capitalized, all capitals"""
 

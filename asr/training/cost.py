@@ -120,7 +120,7 @@ def _text(recipe: Recipe) -> tuple[float, str]:
 
     task, data = task_class(recipe), recipe.data
     if not issubclass(task, TextTask):
-        raise TypeError(f"{recipe.task} is no task on text")
+        raise TypeError(f"{recipe.task} is not a task on text")
     units = data.rows * data.length * max(1, recipe.train.batches_per_step)
     total = units * recipe.train.max_steps
     return task.flops(recipe) * total, f"{units} {task.unit.shown}: {total / 1e6:,.0f} million"

@@ -15,7 +15,7 @@ constexpr std::string_view kMarks = ",.?!;:";
 
 bool is_mark(char byte) { return kMarks.find(byte) != std::string_view::npos; }
 
-// The length of the word without the marks after it; its own full stop (p.m.) is kept.
+// The length of the word without the marks after it; its own period (p.m.) is kept.
 std::size_t base_of(const std::string& text, const std::string& own) {
   std::size_t base = text.size();
   while (base > 1 && is_mark(text[base - 1])) --base;

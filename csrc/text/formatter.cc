@@ -12,13 +12,13 @@ namespace asr_stream {
 
 namespace {
 
-// Number of context words that the network gets for a partial; a final uses all that it can. With 16, one of 2151
-// partials of read speech had a different mark or case than with all 48; with 12, there were 15.
+// Number of context words that the network gets for a partial; a final uses all that it can. More words hardly ever
+// change a mark or a case.
 constexpr std::size_t kPartialContext = 16;
 
 // A word whose mark and case have at least this probability is stable before the network has seen all of its
-// look-ahead. Then the final changes 0.3 % of the words that partials call stable (benchmarks/formatting.py). With 0.8
-// it changes 0.8 %, and words become stable half a word sooner. Dictation cannot take back typed text.
+// look-ahead. With a lower value, words become stable sooner, but finals change more of them, and dictation does not
+// take back typed text (benchmarks/formatting.py).
 constexpr float kCertain = 0.9f;
 
 // Removes the words that "scratch that" takes back. Also returns how many earlier utterances it takes back.

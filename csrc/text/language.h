@@ -26,7 +26,7 @@ struct ShownToken {
   std::size_t first, last;
 };
 
-// Words around names, in lower case and without a full stop. If empty, only the network capitalizes names.
+// Words around names, in lower case and without a period. If empty, only the network capitalizes names.
 struct NameWords {
   std::unordered_set<std::string> titles;     // "mr": a name follows
   std::unordered_set<std::string> no_names;   // words after a title that do not begin a name

@@ -48,7 +48,7 @@ inline constexpr std::size_t kNumCases = 3;
 inline constexpr double kPauseEnds[] = {0.04, 0.08, 0.16, 0.32, 0.52, 0.82};
 inline constexpr std::int32_t kNumPauseClasses = 2 + static_cast<std::int32_t>(std::size(kPauseEnds));
 
-// The features of a word as recognized, in any case. All digits are treated alike. A full stop at its end ("Mr.") is
+// The features of a word as recognized, in any case. All digits are treated alike. A period at its end ("Mr.") is
 // ignored, because words of training text have none.
 WordFeatures word_features(std::string_view word);
 WordFeatures special_features(SpecialUnit unit);
@@ -98,7 +98,7 @@ struct PunctuationContext {
 struct Punctuated {
   std::vector<std::string> words;
   std::vector<Mark> marks;
-  std::vector<bool> has_mark;      // its mark was written after it; not where it ends in a full stop of its own
+  std::vector<bool> has_mark;      // its mark was written after it; not where it ends in a period of its own
   std::vector<float> certainties;  // per word: probability of the shown case times that of the likeliest mark
   std::vector<bool> name_follows;  // after a title such as "Mr.", or "doctor" in capitals, without a mark
 };
@@ -107,11 +107,11 @@ struct Punctuated {
 //
 // words: in lower case. A word with a capital, a digit or a sign other than an apostrophe keeps its letters, because an
 // earlier step wrote it. mark_probs (words.size(), kNumMarks), case_probs (words.size(), kNumCases): the most likely
-// mark and case are used, with these exceptions. A comma late in a sentence becomes a full stop if that is nearly as
+// mark and case are used, with these exceptions. A comma late in a sentence becomes a period if that is nearly as
 // probable. A comma before a word that rarely follows one is removed. Three or more words of a speaker who has finished
 // end in a mark. Words in all capitals need certainty, a known initialism, or a word without a vowel; otherwise the
 // word is treated as a name. The first word of a sentence is capitalized; after "?" the network decides, because the
-// sentence may continue after a quotation. A word's own full stop (p.m.) also ends a sentence. A name after a title is
+// sentence may continue after a quotation. A word's own period (p.m.) also ends a sentence. A name after a title is
 // capitalized. Throws std::invalid_argument for probabilities of a different number of words.
 Punctuated punctuate(const std::vector<std::string>& words, const std::vector<float>& mark_probs,
                      const std::vector<float>& case_probs, const MixedCase& mixed, const PunctuationContext& context);

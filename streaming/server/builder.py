@@ -23,12 +23,12 @@ S_PER_LETTER = 2.5e-5
 """Seconds for pronouncing a letter of hotwords or phrases that are not in the lexicon."""
 PATIENCE = 20.0
 """Seconds for which a request waits for later, smaller ones, for each second of its client's work."""
-ENDING = "the server is about to end; connect again later"
+ENDING = "the server is shutting down; connect again later"
 """The message for clients that connect while the server is shutting down."""
 
 
 class BuilderClosed(Exception):
-    """The server is about to end, and makes no more recognizers."""
+    """The server is shutting down, and makes no more recognizers."""
 
 
 @dataclass

@@ -58,7 +58,7 @@ class Server:
         self._refusals = Refusals()
         self.connections = OpenConnections(self.limits, self._refuse_connection)
         self.stopping = asyncio.Event()
-        """Set when the server is about to end: sessions then send their finals and close."""
+        """Set when the server is shutting down: sessions then send their finals and close."""
 
     def measure(self) -> None:
         """Measures the cost of audio with the bundled recording, because many clients may connect before any of them
@@ -107,7 +107,7 @@ class Server:
 
         changes: options that differ from the server's recognizer, see `Builder.build`; raises ValueError.
         Raises Refused, before anything is allocated for the client, if the number of sessions or the load has reached
-        its limit, or the server is about to end.
+        its limit, or the server is shutting down.
         """
         if (refusal := self.refusal()) is not None:
             self.count_refusal(*refusal, status=503, protocol=protocol)

@@ -71,7 +71,7 @@ class Switch:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             self._lock.close()
-            raise ToggleError("dictation runs already: asr-stream toggle switches it on and off") from error
+            raise ToggleError("dictation is already running: asr-stream toggle switches it on and off") from error
         except OSError as error:
             raise ToggleError(f"cannot lock {lock}: {error.strerror}") from error
         self._socket = socket.socket(socket.AF_UNIX)
@@ -125,9 +125,9 @@ def request(command: str) -> str:
         except TimeoutError as error:
             raise ToggleError(f"dictation does not answer within {ANSWER_S:g} s") from error
         except OSError as error:
-            raise ToggleError("dictation does not run: start it with asr-stream --type") from error
+            raise ToggleError("dictation is not running: start it with asr-stream --type") from error
     if answer not in ("on", "off"):
-        raise ToggleError("dictation has ended meanwhile")
+        raise ToggleError("dictation has ended")
     return answer
 
 

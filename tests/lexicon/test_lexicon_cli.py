@@ -104,7 +104,7 @@ def test_the_language_model_carries_pronunciations(files: Path, capsys: pytest.C
         (["make", "text.txt", "--dict", "dict.txt", "--max-variants", "0"], "--max-variants 0 must be at least 1"),
         (["make", "text.txt", "--dict", "dict.txt", "--num-words", "0"], "--num-words 0 must be at least 1"),
         (["make", "text.txt", "--dict", "dict.txt", "--g2p", "dict.txt"], "dict.txt: not a language model"),
-        (["make", "empty.txt", "--dict", "dict.txt"], "there is no word in empty.txt"),
+        (["make", "empty.txt", "--dict", "dict.txt"], "there are no words in empty.txt"),
     ],
 )
 def test_mistakes_are_named(

@@ -317,7 +317,7 @@ def test_numbers_of_one_to_three_bytes_are_packed() -> None:
     [
         (["--order", "10"], "A", "--order 10"),
         (["--num-words", "0"], "A", "--num-words"),
-        ([], "\n\n", "there is no word"),
+        ([], "\n\n", "there are no words"),
         ([], "caf\udce9", "is not UTF-8 text"),
     ],
 )
@@ -335,7 +335,7 @@ def test_files_without_words_are_named(tmp_path: Path, capsys: pytest.CaptureFix
     text.write_text("A B\n" * 50)
     none.write_text("")
     command = ["lm", "train", str(text), "-o", str(tmp_path / "words.lm")]
-    for option, message in (("--vocabulary", "there is no word in"), ("--test", "there is no sentence in")):
+    for option, message in (("--vocabulary", "there are no words in"), ("--test", "there are no sentences in")):
         assert main([*command, option, str(none)]) == 1
         assert f"{message} {none}" in capsys.readouterr().err
 

@@ -21,7 +21,7 @@ def test_frames_are_weighted_by_their_level() -> None:
 
 
 def test_sums_decay_within_half_a_minute() -> None:
-    assert SpeakerMean.forgotten(torch.tensor([0, 3000])).tolist() == pytest.approx([1.0, 1 / math.e])
+    assert SpeakerMean.decay_after(torch.tensor([0, 3000])).tolist() == pytest.approx([1.0, 1 / math.e])
 
 
 def test_little_speech_gives_a_small_mean() -> None:

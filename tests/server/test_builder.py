@@ -93,7 +93,7 @@ def test_a_server_ends_before_queued_changes(recognizer: Recognizer, monkeypatch
         stopping = asyncio.create_task(server.stop())
         found = await asyncio.wait_for(asyncio.gather(*changing[1:], opening, return_exceptions=True), WAIT_S)
         assert [type(error) for error in found] == [SessionFailed, SessionFailed, Refused]
-        assert {str(error) for error in found} == {"the server is about to end; connect again later"}
+        assert {str(error) for error in found} == {"the server is shutting down; connect again later"}
         free.set()
         await asyncio.wait_for(asyncio.gather(stopping, changing[0], return_exceptions=True), WAIT_S)
         with pytest.raises(BuilderClosed):

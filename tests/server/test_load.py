@@ -149,7 +149,7 @@ def test_clients_hear_of_it(recognizer: Recognizer) -> None:
         server.stopping.set()  # a load balancer must send no more clients
         health = client.get("/healthz", headers=HEADERS)
         assert health.status_code == 503 and health.json()["status"] == "stopping"
-        assert health.json()["reason"].startswith("the server is about to end")
+        assert health.json()["reason"].startswith("the server is shutting down")
 
 
 def test_a_full_server_is_not_healthy(recognizer: Recognizer) -> None:

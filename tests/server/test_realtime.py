@@ -260,5 +260,5 @@ def test_finals_are_sent_before_the_server_ends(recognizer: Recognizer, audio: n
 
         events, closed = talk(server, dialogue)
         assert transcripts(events) == [" ".join(texts(recognizer, audio[:72000]))]
-        assert (closed.code, closed.reason) == (1001, "the server is about to end; connect again")
+        assert (closed.code, closed.reason) == (1001, "the server is shutting down; connect again")
         assert server.process.wait(60) == 0

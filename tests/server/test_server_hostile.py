@@ -190,7 +190,7 @@ def test_idle_session_gets_its_final_and_reason(server: RunningServer, sample: n
         with pytest.raises(ConnectionClosed) as end:
             client.recv(60)
     assert end.value.rcvd is not None
-    assert (end.value.rcvd.code, end.value.rcvd.reason) == (1008, "nothing came for 1 s")
+    assert (end.value.rcvd.code, end.value.rcvd.reason) == (1008, "no data arrived for 1 s")
 
 
 def test_who_never_reads_is_left(server: RunningServer, sample: np.ndarray) -> None:
@@ -378,11 +378,11 @@ def test_sigterm_sends_every_final(sample: np.ndarray) -> None:
         with pytest.raises(ConnectionClosed) as end:
             waits.recv(60)
         assert end.value.rcvd is not None
-        assert (end.value.rcvd.code, end.value.rcvd.reason) == (1001, "the server is about to end; connect again")
+        assert (end.value.rcvd.code, end.value.rcvd.reason) == (1001, "the server is shutting down; connect again")
         said = rest(assistant)
         assert b'"transcript"' in said and final.split()[0].encode() in said
         for thread in threads:
             thread.join(60)
-        assert b'"text"' in received and b"the server is about to end" in received
+        assert b'"text"' in received and b"the server is shutting down" in received
         assert server.process.wait(60) == 0
     assert "Traceback" not in "\n".join(server.log), server.log

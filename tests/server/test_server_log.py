@@ -134,7 +134,7 @@ def test_lines_of_json_tell_who_and_why(sample: np.ndarray) -> None:
         "the client left",
         "a message or request was invalid",
         "complete",
-        "the server is about to end; connect again",
+        "the server is shutting down; connect again",
     ]
 
 

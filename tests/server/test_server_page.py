@@ -77,7 +77,7 @@ def test_captions_survive_the_server(tmp_path: Path) -> None:
     assert seen["complaints"] == seen["moved"] == []
 
     # When the server ended, there were a final and a partial. They must stay on the page.
-    gone = r"The server (is about to end|does not answer)\. Speech is kept, and will be recognized when it is back\."
+    gone = r"The server (is shutting down|does not answer)\. Speech is kept, and will be recognized when it is back\."
     assert re.fullmatch(gone, seen["gone"])
     assert seen["during"][0] == seen["finals"][:1]
     assert seen["during"][1]

@@ -206,7 +206,7 @@ def test_sessions_are_counted_and_refused(recognizer: Recognizer) -> None:
                 pass
         assert not server.sessions
         await server.stop()
-        with pytest.raises(Refused, match="about to end"):
+        with pytest.raises(Refused, match="shutting down"):
             async with server.open("five"):
                 pass
 

@@ -71,7 +71,7 @@ def test_only_pausing_clients_reach_the_idle_limit() -> None:
         client = Talk(handling_s=0.15, idle_s=0.1)  # each message takes longer than the client may pause
         for message in range(3):
             client.queue.put_nowait(message)
-        assert await client.run() == "nothing came for 0.1 s"
+        assert await client.run() == "no data arrived for 0.1 s"
         return client
 
     assert asyncio.run(talk()).read == [0, 1, 2]
@@ -123,7 +123,7 @@ def test_stopping_server_interrupts_waiting_and_reads_no_more(queued: int) -> No
         for message in range(queued):
             client.queue.put_nowait(message)
         asyncio.get_running_loop().call_later(0.01, client.server.stopping.set)
-        assert await client.run() == "the server is about to end; connect again"
+        assert await client.run() == "the server is shutting down; connect again"
         assert client.read == list(range(min(queued, 1)))
         await asyncio.sleep(0)  # the task continues: the interruption is cleared
 

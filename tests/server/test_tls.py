@@ -96,8 +96,8 @@ def test_unusable_certificates_are_named(
     (tmp_path / "text").write_text("no certificate")
     for given, said in (
         ([str(tmp_path / "none"), key], f"--tls-cert {tmp_path / 'none'} cannot be read: No such file or directory"),
-        ([cert, str(other)], f"--tls-cert {cert} and --tls-key {other} are no certificate and its private key"),
-        ([str(tmp_path / "text"), key], f"--tls-cert {tmp_path / 'text'} and --tls-key {key} are no certificate"),
+        ([cert, str(other)], f"--tls-cert {cert} and --tls-key {other} are not a certificate and its private key"),
+        ([str(tmp_path / "text"), key], f"--tls-cert {tmp_path / 'text'} and --tls-key {key} are not a certificate"),
     ):
         assert main(["--port", "0", "--tls-cert", given[0], "--tls-key", given[1]]) == 1
         assert said in capsys.readouterr().err

@@ -133,5 +133,5 @@ def test_second_dictation_or_missing_display_is_reported(
         monkeypatch.delenv(name, raising=False)
     assert main(["--type"]) == 1
     error = capsys.readouterr().err
-    assert "dictation runs already: asr-stream toggle switches it on and off" in error
+    assert "dictation is already running: asr-stream toggle switches it on and off" in error
     assert "no program can type into windows here" in error

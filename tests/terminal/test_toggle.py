@@ -54,11 +54,11 @@ def test_killed_process_does_not_prevent_a_new_one(folder: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        with pytest.raises(ToggleError, match="runs already"):
+        with pytest.raises(ToggleError, match="is already running"):
             Switch(on=True)
         process.kill()
     assert (folder / "asr-stream.sock").exists()
-    with pytest.raises(ToggleError, match="does not run: start it with asr-stream --type"):
+    with pytest.raises(ToggleError, match="is not running: start it with asr-stream --type"):
         request("toggle")
     with Switch(on=True) as switch:
         assert ask(switch, "toggle") == ["off"]
@@ -76,7 +76,7 @@ def test_the_command_reports_errors(
     assert main(["off"]) == 1
     lines = capsys.readouterr().err.splitlines()
     assert lines == [
-        "asr-stream: dictation does not run: start it with asr-stream --type",
+        "asr-stream: dictation is not running: start it with asr-stream --type",
         f"asr-stream: XDG_RUNTIME_DIR is {folder}, which is not a folder that only you can write to",
         f"asr-stream: XDG_RUNTIME_DIR is {folder}/missing, which cannot be used: No such file or directory",
         "asr-stream: XDG_RUNTIME_DIR is not set: export XDG_RUNTIME_DIR=/run/user/$(id -u), or a folder of yours",

@@ -102,11 +102,11 @@ async def receive_form(request: Request, server: Server) -> tuple[FormData, IO[b
             except (TimeoutError, asyncio.TimeoutError) as error:
                 if left_s < limits.timeout_s:
                     continue
-                raise ProtocolError(f"nothing came for {limits.timeout_s:g} s", status=408) from error
+                raise ProtocolError(f"no data arrived for {limits.timeout_s:g} s", status=408) from error
             if message["type"] == "http.disconnect":
                 raise ClientDisconnect
             if server.stopping.is_set():
-                raise ProtocolError("the server is about to end; try again later", code="stopping", status=503)
+                raise ProtocolError("the server is shutting down; try again later", code="stopping", status=503)
             num_bytes += len(message.get("body", b""))
             check_size(num_bytes)
             yield message.get("body", b"")

@@ -115,7 +115,7 @@ class Dialogue:
             return self._result(finals) if finals else self._partial_result()
         command = parse_object(message)
         if not command.keys() & {"config", "eof", "reset"}:
-            raise ProtocolError(f"the message has none of config, eof, reset, but {shown(next(iter(command), ''))}")
+            raise ProtocolError(f"the message has {shown(next(iter(command), ''))}; it must have config, eof or reset")
         if "config" in command:
             await self._configure(command["config"])
         if command.get("eof"):

@@ -93,11 +93,11 @@ class SessionTimeouts:
         if now >= self._ends:
             self._interrupt(f"the session has lasted {limits.max_session_s:g} s, the longest that is allowed")
         else:
-            self._interrupt(f"nothing came for {limits.idle_s:g} s")
+            self._interrupt(f"no data arrived for {limits.idle_s:g} s")
 
     def _stop(self, stopping: asyncio.Future) -> None:
         if not stopping.cancelled():
-            self._interrupt("the server is about to end; connect again")
+            self._interrupt("the server is shutting down; connect again")
 
     def _interrupt(self, why: str) -> None:
         if self.why_ended:

@@ -33,7 +33,7 @@ def server_context(cert: str, key: str) -> ssl.SSLContext:
         context.load_cert_chain(cert, key, password=lambda: "")  # otherwise OpenSSL asks for it on the terminal
     except ssl.SSLError as error:
         raise ValueError(
-            f"--tls-cert {cert} and --tls-key {key} are no certificate and its private key, both in PEM "
+            f"--tls-cert {cert} and --tls-key {key} are not a certificate and its private key, both in PEM "
             f"and without a password: {error.reason or error}"
         ) from error
     return context
