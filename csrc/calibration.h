@@ -36,16 +36,15 @@ struct Calibration {
   ConfidenceMap confidence_without_lm{-6.64, 6.94, 2.98};
   ConfidenceMap confidence_with_phones{-0.51, 1.51, 2.07};
   ConfidenceMap confidence_with_posteriors{0.41, 1.77, -1.35, 0.63};  // of a lattice over phones
-  // Chosen on the pauses of 456 and of 495 utterances of `dev`, `dev_nonnative` and `dev_cv`. With the punctuation
-  // network: the shortest wait that splits hardly more utterances than 0.8 s of silence, in every set.
+  // Chosen on the pauses of `dev`, `dev_nonnative` and `dev_cv`: the shortest wait that splits hardly more utterances
+  // than 0.8 s of silence, in every set.
   SilenceWeights endpoint_with_punctuation{1.0, 0.02, 0.18, 0.2, 1.4};
   SilenceWeights endpoint_without_punctuation{0.2, 0.16, 0.0, 0.32, 1.5};
   // The defaults of kLmOptions: `python benchmarks/search_weights.py data/dev`
   std::array<double, kLmOptions.size()> lm_weights{
       option(kLmOptions[0]).default_value, option(kLmOptions[1]).default_value, option(kLmOptions[2]).default_value,
       option(kLmOptions[3]).default_value};
-  // Chosen for the letters of the bundled model on 90 utterances of `dev` and 60 each of `dev_cv` and `dev_nonnative`:
-  // from 0.2 to 0.5 and from 0 to 1, the numbers of errors are about the same.
+  // For the letters of the bundled model. Values from 0.2 to 0.5 and from 0 to 1 give about as many errors.
   NeuralLmWeights neural_lm_weights{0.4, 0.5};
 };
 

@@ -154,7 +154,7 @@ def _kaldi_segment(folder: Path, id: str, value: str) -> Segment:
 def read_lhotse(manifest: str | Path) -> Iterator[Utterance | Refusal]:
     """Utterances of a manifest of cuts by lhotse (.jsonl or .jsonl.gz): one recording file and one text each.
 
-    Its speed or volume changes and its features are not used. Raises ValueError if the file is no such manifest.
+    Its speed or volume changes and its features are not used. Raises ValueError for any other file.
     """
     path = Path(manifest)
     opened = gzip.open if path.suffix == ".gz" else open

@@ -57,7 +57,7 @@ def sentences(
     paths: Iterable[Path], noise: str = "keep", on_tags: Callable[[Sequence[str]], object] | None = None
 ) -> Iterator[list[str]]:
     """The words of each line. noise: one of NOISE_TAG_POLICIES. on_tags: called with the noise tags of a line that is
-    left out or changed because of them. SPECIAL_WORDS are no noise tags."""
+    left out or changed because of them. SPECIAL_WORDS are not noise tags."""
     for path in paths:
         for line in lines(path):
             tags = noise_tags(line, SPECIAL_WORDS) if noise != "keep" else []

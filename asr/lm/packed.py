@@ -78,7 +78,7 @@ def read_packed(path: str | Path) -> bytes:
 
 
 def few_words(num_words: int, name: str, language: str = "") -> str:
-    """A warning if a language model with `num_words` words is of little use alone; else empty.
+    """A warning if `num_words` words are too few for a language model; else empty.
 
     language: code of the language of its words; empty if it is not known.
     """

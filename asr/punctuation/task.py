@@ -141,7 +141,7 @@ def with_offset(network: Punctuator, none_offset: float) -> Punctuator:
 def load(source: str | Path) -> tuple[Punctuator, Checkpoint]:
     """The network of a checkpoint or of the folder of a run, with its offset, and the checkpoint.
 
-    Raises CheckpointError if it is none of a punctuation network.
+    Raises CheckpointError if it is not of a punctuation network.
     """
     path = resolve(source)
     checkpoint = Checkpoint.load(path).of(PunctuationRecipe, path)

@@ -1,7 +1,7 @@
 """What a training costs: its operations by a formula, and the days and euros that they take on a GPU.
 
-`asr train RECIPE --dry-run` prints this within a second, for GPUs that are not there. `asr train RECIPE --trial 20`
-measures the device that is there.
+`asr train RECIPE --dry-run` prints this within a second, for any GPU. `asr train RECIPE --trial 20` measures the device
+of this machine.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def synchronize(device: torch.device) -> None:
 
 
 def memory_gb(device: torch.device) -> float:
-    """The most memory in GB that this process has used: of the device, or of the machine."""
+    """Peak memory of this process in GB: of the device, or of the machine."""
     import torch
 
     if device.type == "cuda":

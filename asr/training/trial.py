@@ -1,4 +1,4 @@
-"""`asr train RECIPE --trial N`: memory, speed and the time of all steps, measured on the device that is there."""
+"""`asr train RECIPE --trial N`: memory, speed and the time of all steps, measured on the device of this machine."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 // hypothesis is incomplete, it is scored by the words of the lexicon that it can still become. Words outside the
 // lexicon remain possible at a cost.
 //
-// A model that outputs letters has learned from its transcripts how often letters occur and follow each other. The
-// language model contains the same knowledge. So it is divided out once, with a letter bigram over the words of the
-// lexicon (a density ratio, McDermott et al. 2019, with this bigram in place of the internal language model). Words
+// A model that outputs letters has learned from its transcripts how often letters occur and follow each other, which
+// the language model scores a second time. So the log-probability of a letter bigram over the words of the lexicon is
+// subtracted (a density ratio, McDermott et al. 2019, with this bigram in place of the internal language model). Words
 // outside the lexicon are not corrected; otherwise any sequence of letters could become a word.
 //
 // The search is over phones if the acoustic model and the language model have the same phones, otherwise over letters.

@@ -39,7 +39,7 @@ class Spent:
 
 
 class Builder:
-    """Makes recognizers on one thread. Clients with much work, now or before, wait for those with little."""
+    """Makes recognizers on one thread. Clients that have used little time come first."""
 
     def __init__(self) -> None:
         self._executor = ThreadPoolExecutor(1, "build")

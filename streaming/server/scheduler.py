@@ -32,7 +32,7 @@ USUAL_COST = 0.03
 COST_WINDOW_S = 60.0
 """Minimum seconds of audio, over all streams, for a measurement of their cost."""
 MAX_RUN_S = 2.0
-"""Seconds that a run can take. One that took longer was suspended with its process or machine, which costs nothing."""
+"""Maximum seconds of a run. A longer one means that the process or machine was suspended, so it does not count."""
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ class Server:
         return self.load >= self.limits.max_load
 
     def refusal(self) -> tuple[str, str] | None:
-        """Why a client that comes now is refused: a word for metrics, and a sentence; None if it is served."""
+        """Why a new client is refused: a word for metrics, and a sentence; None if it is served."""
         if self.stopping.is_set():
             return "stopping", ENDING
         if len(self.sessions) + self._num_opening >= self.limits.max_sessions:

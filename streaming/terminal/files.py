@@ -1,4 +1,4 @@
-"""Recognizes files, as many at a time as there are cores: one thread per file, output in the order of the files.
+"""Recognizes files, one per core at a time: one thread per file, output in the order of the files.
 
 Threads are sufficient: features, searches and the network are C++ code that releases the GIL. A file uses one core,
 because a stream is sequential.

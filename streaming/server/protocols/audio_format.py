@@ -81,7 +81,7 @@ class AudioFormat:
 
 
 def plain_base64(text: str) -> str:
-    """Base64 in its plain form: encoders may break lines, omit the padding, or use the alphabet for addresses."""
+    """Normalizes Base64: encoders may break lines, omit the padding, or use the URL-safe alphabet."""
     for written, meant in (("\n", ""), ("\r", ""), (" ", ""), ("-", "+"), ("_", "/")):
         text = text.replace(written, meant)
     text = text.rstrip("=")
@@ -89,7 +89,7 @@ def plain_base64(text: str) -> str:
 
 
 class WholeFrames:
-    """Makes whole frames of pieces of audio that may end in the middle of one; the next piece continues it."""
+    """Joins pieces of audio, which may end in the middle of a frame, into whole frames."""
 
     def __init__(self) -> None:
         self._rest = b""
