@@ -384,7 +384,7 @@ class TextData:
     rows: int = 96
     """Rows of a batch."""
     length: int = 128
-    """Units in a row."""
+    """Length of a row, in word pieces or words."""
 
     def __post_init__(self) -> None:
         _require_least(self, "data", 1, "rows", "length")

@@ -1,4 +1,4 @@
-"""Is a word of confidence 0.7 right 7 times in 10? python benchmarks/confidence.py data/dev [--plot PNG]
+"""Calibrates and measures word confidences: python benchmarks/confidence.py data/dev [--plot PNG]
 
 The map from the probabilities of a word's tokens to the probability that it is right is fitted on every second speaker
 (csrc/calibration.h has it for the bundled models, `--write` writes it into the file of --model) and tested on the

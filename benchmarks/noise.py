@@ -1,4 +1,4 @@
-"""Recognition far from a studio: python benchmarks/noise.py data/dev [--noise DIR] [--rir DIR]
+"""Recognition in rooms and noise: python benchmarks/noise.py data/dev [--noise DIR] [--rir DIR]
 
 Recognizes the utterances of a data set as they are, at the 8 kHz of a telephone, from a microphone with low gain, in a
 room, and in a room with noise at each signal-to-noise ratio, in 16 bits, with a `Recognizer` like that of `asr-stream`.

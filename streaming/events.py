@@ -16,7 +16,7 @@ from asr.runtime.search import Word
 class Event:
     """Base of all events.
 
-    text: the words as shown, separated by spaces or line breaks; for Gap and Error a sentence for people.
+    text: the words as shown, separated by spaces or line breaks; for Gap and Error a human-readable message.
     start, end: seconds from the start of the stream.
     words: the words of `text`. A word that stands for several spoken words, such as "9:30", has their times and their
         lowest confidence. Empty for Gap and Error.

@@ -200,7 +200,7 @@ class Recognizer:
 
     def _new_neural_model(self) -> NeuralLmFile | None:
         """By default only with n-grams of general English, such as the bundled ones and those that `asr lm adapt` and
-        `mix` make from them: who gives no language model wants none."""
+        `mix` make from them."""
         neural_lm, num_threads = self._given["neural_lm"], self._given["num_threads"]
         lm, has_phrases = self.language_model, self._given["phrases"] is not None
         if has_phrases or self.search == "greedy":

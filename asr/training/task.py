@@ -142,7 +142,7 @@ class Task(ABC):
 
 
 class TextTask(Task):
-    """A task whose batches have `data.rows` rows of `data.length` units and are drawn by their number."""
+    """A task whose batches have `data.rows` rows of `data.length` pieces or words and are drawn by their number."""
 
     def __init__(self, config: Recipe, job: Job) -> None:
         config.data.require_text()
