@@ -228,7 +228,7 @@ def test_a_language_without_commands_says_so() -> None:
 
 
 def test_sentence_after_a_spoken_break_is_short() -> None:
-    """In a sentence of eight words or more, a comma that may be a full stop becomes one."""
+    """In a sentence of eight words or more, a comma that may be a period becomes one."""
     dictation = Dictation({})
     before = "we went there to see him at home new line"
     dictation.partial(before, 10)

@@ -80,7 +80,7 @@ class Shown:
 
 
 def marked(run: PunctuationRun) -> Labels:
-    """A network that follows rules: a comma two words before a word with C, a full stop two words before "on" and at
+    """A network that follows rules: a comma two words before a word with C, a period two words before "on" and at
     the end, and a capital after a comma."""
     words, marks, cases = run.words, [0] * len(run.words), [0] * len(run.words)
     for i in range(len(words) - LOOK_AHEAD):
