@@ -41,6 +41,7 @@ PHONE_OUTPUT: str
 @final
 class ModelMetadata:
     def __init__(self, properties: dict[str, str]) -> None: ...
+    decoder_states: Final[list[StateTensor]]
 
 # A tensor that a stream carries between encoder steps, from a row such as
 # "state_keys float32 N,6,C,192" (csrc/metadata.h).
@@ -253,6 +254,11 @@ def align_tokens(log_probs: npt.NDArray[np.float32], tokens: Sequence[int]) -> H
 JOINT_BEAM_SIZE: int
 
 @final
+class DecoderStep:
+    parents: Final[npt.NDArray[np.int64]]
+    tokens: Final[npt.NDArray[np.int64]]
+
+@final
 class JointSearch:
     def __init__(
         self, log_probs: npt.NDArray[np.float32], *, ctc_weight: float = ..., beam_size: int = ...
@@ -360,31 +366,28 @@ class NeuralLmMetadata:
     def pieces_of(self, word: str) -> list[int]: ...
 
 @final
-class PieceTree:
-    pieces: Final[npt.NDArray[np.int64]]
-    parents: Final[npt.NDArray[np.int64]]
-    depths: Final[npt.NDArray[np.int64]]
-    ends: Final[npt.NDArray[np.int64]]
+class StateUse:
+    """See csrc/work.h."""
 
-@final
-class EncoderStep:
-    view: Final[int]
+    slot: Final[int]
     begins: Final[bool]
-    ends: Final[bool]
-    features: Final[npt.NDArray[np.float32]]
-    num_valid: Final[int]
-    num_frames: Final[int]
+    left_context: Final[int]
+    stays: Final[bool]
+    for_next: Final[bool]
+    parents: Final[list[int]]
 
 @final
-class DecoderStep:
-    encoder_out: Final[npt.NDArray[np.float32] | None]
-    parents: Final[npt.NDArray[np.int64]]
-    tokens: Final[npt.NDArray[np.int64]]
+class Work:
+    """One run of a network, see csrc/work.h."""
 
-@final
-class DecoderScoring:
-    tokens: Final[list[list[int]]]
-    encoder_out: Final[npt.NDArray[np.float32]]
+    network: Final[Literal["encoder", "decoder", "punctuation", "neural_lm"]]
+    inputs: Final[dict[str, npt.NDArray[Any]]]
+    """By name, float32 or int64, read-only."""
+    outputs: Final[dict[str, tuple[int, ...]]]
+    """Shapes by name; -1: any size."""
+    state: Final[StateUse | None]
+    has_batch: Final[bool]
+    padded_size: Final[int]
 
 class StreamFailed(RuntimeError): ...
 
@@ -396,17 +399,10 @@ class Stream:
     def end_utterance(self) -> None: ...
     def change(self, options: SegmentOptions) -> None: ...
     def finish(self) -> None: ...
-    def work(self) -> EncoderStep | DecoderScoring | DecoderStep | PunctuationUnits | PieceTree | None: ...
-    def stepped(
-        self,
-        log_probs: npt.NDArray[np.float32],
-        encoder_out: npt.NDArray[np.float32],
-        phone_log_probs: npt.NDArray[np.float32] | None = None,
-    ) -> None: ...
-    def scored(self, scores: list[float]) -> None: ...
-    def decoded(self, log_probs: npt.NDArray[np.float32]) -> None: ...
-    def lm_scored(self, log_probs: list[float]) -> None: ...
-    def punctuated(self, mark_probs: npt.NDArray[np.float32], case_probs: npt.NDArray[np.float32]) -> None: ...
+    def work(self) -> Work | None: ...
+    def answer(self, outputs: Sequence[npt.NDArray[np.float32]]) -> None:
+        """Answers the pending work with its outputs, in order."""
+
     def not_answered(self, reason: str) -> None:
         """Reports that the network of the pending work could not be run. The stream fails if it is the encoder."""
 
@@ -462,8 +458,8 @@ def pause_class(pause_s: float) -> int: ...
 
 @final
 class PunctuationUnits:
-    features: Final[npt.NDArray[np.int64]]
-    pauses: Final[npt.NDArray[np.int64]]
+    work: Final[Work]
+    """Of one text: features (1, num_units, NUM_WORD_FEATURES) and pauses (1, num_units)."""
     first_word: Final[int]
     num_words: Final[int]
 

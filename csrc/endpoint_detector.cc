@@ -38,17 +38,12 @@ std::optional<PunctuationUnits> EndpointDetector::question(const std::vector<Wor
   if (sentence_end_ && sentence_end_->words == texts) return std::nullopt;
   PunctuationUnits units =
       punctuation_units(texts, pauses_s, goes_on_ ? SpecialUnit::kContinues : SpecialUnit::kSentence, true);
-  sentence_end_ = SentenceEnd{std::move(texts), std::nullopt};
+  sentence_end_ = SentenceEnd{std::move(texts), units.first_word + units.num_words - 1};
   return units;
 }
 
-void EndpointDetector::answer(const PunctuationUnits& question, const std::vector<float>& mark_probs) {
-  if (mark_probs.size() != question.pauses.size() * kNumMarks) {
-    throw std::invalid_argument("the network gave " + std::to_string(mark_probs.size()) +
-                                " probabilities of marks for " + std::to_string(question.pauses.size()) +
-                                " units; expected " + std::to_string(question.pauses.size() * kNumMarks));
-  }
-  const float* marks = &mark_probs[(question.first_word + question.num_words - 1) * kNumMarks];
+void EndpointDetector::answer(const Rows& mark_probs) {
+  const float* marks = mark_probs.data + sentence_end_->last_unit * kNumMarks;
   const double over = static_cast<double>(marks[static_cast<std::size_t>(Mark::kPeriod)]) +
                       static_cast<double>(marks[static_cast<std::size_t>(Mark::kQuestion)]);
   constexpr double kLeast = 1e-6;

@@ -14,6 +14,7 @@
 #include "searcher.h"
 #include "segment_options.h"
 #include "text/punctuation.h"
+#include "work.h"
 
 namespace asr_stream {
 
@@ -66,8 +67,7 @@ class EndpointDetector {
   // latter case, call `answer` and then this function again. num_frames: frames of the utterance searched so far.
   // word_begins: the next frame begins a word.
   std::variant<EndpointRule, PunctuationUnits> next(const Searcher& search, std::int64_t num_frames, bool word_begins);
-  // mark_probs: (num_units, kNumMarks). Any other size, such as 0, means that there is no answer.
-  void answer(const PunctuationUnits& question, const std::vector<float>& mark_probs);
+  void answer(const Rows& mark_probs);  // (num_units, kNumMarks)
 
   // Whether the utterance of `hypothesis` begins soon after the previous one.
   bool follows(const Hypothesis& hypothesis) const { return pauses_.follows(hypothesis); }
@@ -79,7 +79,8 @@ class EndpointDetector {
   // The network's answer for these words. Without log odds, it is pending or failed.
   struct SentenceEnd {
     std::vector<std::string> words;
-    std::optional<double> log_odds;
+    std::size_t last_unit;  // of the last word
+    std::optional<double> log_odds = std::nullopt;
   };
 
   std::optional<PunctuationUnits> question(const std::vector<Word>& words);

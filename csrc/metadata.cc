@@ -6,6 +6,7 @@
 #include <set>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
 #include "contract.h"
 #include "options.h"
@@ -99,6 +100,12 @@ StateTensor::StateTensor(const std::string& row) {
   require(sizes.size() <= 8 && std::count(sizes.begin(), sizes.end(), kBatch) == 1);
   batch_axis = static_cast<std::size_t>(std::find(sizes.begin(), sizes.end(), kBatch) - sizes.begin());
 }
+
+StateTensor::StateTensor(std::string given_name, bool integer, std::vector<std::int64_t> given_sizes)
+    : name(std::move(given_name)),
+      is_integer(integer),
+      sizes(std::move(given_sizes)),
+      batch_axis(static_cast<std::size_t>(std::find(sizes.begin(), sizes.end(), kBatch) - sizes.begin())) {}
 
 std::vector<std::int64_t> StateTensor::shape(std::int64_t batch_size, std::int64_t left_context) const {
   std::vector<std::int64_t> result = sizes;
@@ -207,6 +214,16 @@ ModelMetadata::ModelMetadata(const std::map<std::string, std::string>& propertie
   } catch (const std::invalid_argument&) {
     entries.throw_damaged("decoder_onnx", "base64");
   }
+}
+
+std::vector<StateTensor> ModelMetadata::decoder_states() const {
+  std::vector<StateTensor> found;
+  for (std::size_t i = 1; i < std::size(kDecoderPast); ++i) {
+    const std::int64_t batch = i < 3 ? StateTensor::kBatch : 1;  // the memory is of the encoder's output
+    found.emplace_back(kDecoderPast[i], false,
+                       std::vector<std::int64_t>{batch, num_decoder_layers, StateTensor::kLeftContext, dim});
+  }
+  return found;
 }
 
 std::vector<std::string> ModelMetadata::encoder_inputs() const {

@@ -33,22 +33,22 @@ class MetadataEntries {
   const std::map<std::string, std::string>& properties_;
 };
 
-// A tensor that a stream carries between encoder steps. It is the input `name`, which is zeros at the start of the
-// stream and then the output "new_" + name of the previous step. A metadata row describes it: "state_keys float32
-// N,6,C,192".
+// A tensor that a network carries between its runs. It is the input `name`, which is zeros in the first run and then
+// the output "new_" + name of the previous run. A metadata row describes it: "state_keys float32 N,6,C,192".
 struct StateTensor {
   static constexpr std::int64_t kBatch = -1, kLeftContext = -2;  // dynamic sizes: "N" and "C" in the row
 
   // Throws std::invalid_argument unless the row has a name of letters, digits and _, float32 or int64, and sizes that
   // include N.
   explicit StateTensor(const std::string& row);
+  StateTensor(std::string name, bool is_integer, std::vector<std::int64_t> sizes);
 
   std::vector<std::int64_t> shape(std::int64_t batch_size, std::int64_t left_context) const;
 
   std::string name;
   bool is_integer;  // int64; else float32
   std::vector<std::int64_t> sizes;
-  std::size_t batch_axis;
+  std::size_t batch_axis;  // sizes.size() if all streams or hypotheses share the tensor
 };
 
 struct ModelMetadata {
@@ -72,6 +72,7 @@ struct ModelMetadata {
   std::int64_t num_phone_tokens() const {
     return phones.empty() ? 0 : static_cast<std::int64_t>(1 + 2 * phones.size());
   }
+  std::vector<StateTensor> decoder_states() const;  // between the steps of a joint search
   // Names of the encoder's inputs and outputs, in order.
   std::vector<std::string> encoder_inputs() const;
   std::vector<std::string> encoder_outputs() const;

@@ -11,11 +11,11 @@ namespace asr_stream {
 
 namespace {
 
-struct View {
+struct Pass {
   double warp;         // moves content at frequency f * warp to f
   std::int64_t shift;  // feature frames of 10 ms
 };
-constexpr View kViews[kNumViews] = {{1.0, 0}, {1.04, 0}, {1.0, 2}};
+constexpr Pass kPasses[kNumPasses] = {{1.0, 0}, {1.04, 0}, {1.0, 2}};
 constexpr double kWarpBoundary = 4800.0;  // Hz; formants are below it, and above it the warp returns to the identity
 
 // For each bin, the position between two bins that its features are taken from: integer part and fraction.
@@ -52,7 +52,7 @@ void add_rows(LogProbSums& sums, const Rows& rows, std::int64_t from, std::int64
 }
 
 std::vector<float> mean(const LogProbSums& sums, std::int64_t frame) {
-  return sums.empty() ? std::vector<float>() : sums.mean(frame, kNumViews + 1);
+  return sums.empty() ? std::vector<float>() : sums.mean(frame, kNumPasses + 1);
 }
 
 }  // namespace
@@ -65,21 +65,21 @@ void SecondPass::append(const float* letters, std::int64_t num_letters, const fl
 
 std::optional<EncoderStep> SecondPass::next(const Fbank& fbank, std::int64_t num_context, bool is_over) {
   if (is_over ? num_done_ == num_frames_ : !is_due()) return std::nullopt;
-  const View& view = kViews[view_];
+  const Pass& pass = kPasses[pass_];
   const std::int64_t begin = kSubsampling * num_done_;
   window_end_ = std::min(num_done_ + window_, num_frames_);
   num_context_ = has_begun() ? 0 : num_context;
-  const std::int64_t first = kSubsampling * (first_frame_ + num_done_ - num_context_) - view.shift;
+  const std::int64_t first = kSubsampling * (first_frame_ + num_done_ - num_context_) - pass.shift;
   const std::int64_t num_features = kSubsampling * (window_end_ - num_done_ + num_context_) + kFeatureOverlap;
-  EncoderStep step{static_cast<std::size_t>(1 + view_), begin == 0, is_over && window_end_ == num_frames_, {},
+  EncoderStep step{kFirstPassSlot + pass_, begin == 0, is_over && window_end_ == num_frames_, {},
                    num_features, std::min(num_features, fbank.num_frames_ready() - first)};
   step.features.resize(static_cast<std::size_t>(num_features * kNumBins));
   // The features before the utterance may have been discarded. Its first frames are repeated instead.
-  const std::int64_t repeated = std::max<std::int64_t>(view.shift - begin, 0);
+  const std::int64_t repeated = std::max<std::int64_t>(pass.shift - begin, 0);
   float* row = step.features.data() + repeated * kNumBins;
   fbank.get_frames(first + repeated, step.num_valid - repeated, row);
   for (std::int64_t i = 0; i < repeated; ++i) std::copy_n(row, kNumBins, step.features.data() + i * kNumBins);
-  if (view.warp != 1.0) warp_frequencies(step.features, view.warp);
+  if (pass.warp != 1.0) warp_frequencies(step.features, pass.warp);
   return step;
 }
 
@@ -87,8 +87,8 @@ std::int64_t SecondPass::add(const Rows& letters, const Rows& phones, std::int64
   const std::int64_t skipped = std::min(num_context_, num_valid);
   add_rows(letters_, letters, skipped, num_done_, num_valid - skipped);
   add_rows(phones_, phones, skipped, num_done_, num_valid - skipped);
-  view_ = (view_ + 1) % kNumViews;
-  if (view_ == 0) num_done_ = window_end_;
+  pass_ = (pass_ + 1) % kNumPasses;
+  if (pass_ == 0) num_done_ = window_end_;
   return skipped;
 }
 

@@ -1,10 +1,10 @@
-// The second pass: encodes an utterance again with more context, in several views of its features.
+// The second pass: encodes an utterance again with more context, in several passes over its features.
 //
-// The views are: the unchanged features; features of a 4 % longer vocal tract (VTLP; Jaitly and Hinton 2013); and
-// frames that begin 20 ms earlier. The views make different errors, so the geometric mean of their probabilities and
+// The passes read: the unchanged features; features of a 4 % longer vocal tract (VTLP; Jaitly and Hinton 2013); and
+// frames that begin 20 ms earlier. The passes make different errors, so the geometric mean of their probabilities and
 // those of the first pass makes fewer errors than any of them (docs/lab/tried.md).
 //
-// A view is encoded in windows, each with a cache of the previous windows. A window is encoded before the utterance
+// A pass encodes windows, each with a cache of the previous windows. A window is encoded before the utterance
 // ends, which limits the work that is left at the end and so the delay of the final.
 #pragma once
 
@@ -12,9 +12,9 @@
 #include <optional>
 #include <vector>
 
-#include "encoder_step.h"
 #include "frontend/fbank.h"
 #include "log_prob_sums.h"
+#include "work.h"
 
 namespace asr_stream {
 
@@ -33,16 +33,16 @@ class SecondPass {
 
   // Whether more than a window is waiting.
   bool is_due() const noexcept { return num_frames_ - num_done_ > window_; }
-  bool has_begun() const noexcept { return num_done_ > 0 || view_ > 0; }
-  // The next run of the encoder. Returns none once all views have been computed for the frames so far, except for less
+  bool has_begun() const noexcept { return num_done_ > 0 || pass_ > 0; }
+  // The next run of the encoder. Returns none once all passes are done for the frames so far, except for less
   // than a window before the utterance is over. num_context: frames before the utterance that the first window of the
-  // first view gets as context. The other views get none, which saves time.
+  // first pass gets as context. The other passes get none, which saves time.
   std::optional<EncoderStep> next(const Fbank& fbank, std::int64_t num_context, bool is_over);
   // Adds the result of the run, in which `num_valid` frames are valid. Returns how many of these are before the
   // utterance.
   std::int64_t add(const Rows& letters, const Rows& phones, std::int64_t num_valid);
 
-  std::int64_t num_done() const noexcept { return num_done_; }  // frames for which all views are computed
+  std::int64_t num_done() const noexcept { return num_done_; }  // frames for which all passes are done
   // The mean over all passes for one of these frames.
   HeadLogProbs mean_of(std::int64_t frame) const;
 
@@ -52,7 +52,7 @@ class SecondPass {
   std::int64_t first_frame_, window_;
   std::int64_t num_frames_ = 0;
   std::int64_t num_done_ = 0;  // start of the window in progress
-  std::size_t view_ = 0;       // view of the next run
+  std::size_t pass_ = 0;       // of the next run
   std::int64_t window_end_ = 0, num_context_ = 0;  // of the run in progress
   LogProbSums letters_, phones_;
 };

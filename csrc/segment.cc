@@ -42,7 +42,7 @@ std::size_t Segment::accept(const Sample* samples, std::size_t count) {
   }
   const std::size_t used = std::min(count, static_cast<std::size_t>(num_wanted()));
   fbank_.accept_waveform(samples, used);
-  proceed();
+  run_until_work();
   return used;
 }
 
@@ -65,67 +65,73 @@ void Segment::finish() {
   }
   input_finished_ = true;
   fbank_.input_finished();
-  proceed();
+  run_until_work();
 }
 
-void Segment::stepped(const Rows& log_probs, const Rows& encoder_out, const Rows& phone_log_probs) {
-  const auto& step = asked_for<EncoderStep>(work());
-  const std::int64_t num_frames = (step.num_frames - kFeatureOverlap) / kSubsampling, dim = encoder_out.num_columns;
-  const auto vocab_size = static_cast<std::int64_t>(options_->tokens.size());
-  const auto check = [num_frames](const char* what, const Rows& rows, std::int64_t num_columns) {
-    if (rows.num_frames == num_frames && rows.num_columns == num_columns && num_columns > 0) return;
-    throw std::invalid_argument("the step gave (" + std::to_string(rows.num_frames) + ", " +
-                                std::to_string(rows.num_columns) + ") " + what + "; expected (" +
-                                std::to_string(num_frames) + ", " + std::to_string(num_columns) + ")");
-  };
-  check("log-probabilities", log_probs, vocab_size);
-  check("encoder outputs", encoder_out, dim_ ? dim_ : dim);
-  if (searcher_.over_phones()) check("log-probabilities of phones", phone_log_probs, options_->num_phone_tokens());
-  const std::int64_t num_valid = std::min(step.num_valid / kSubsampling, num_frames);
-  LogProbChecker().check(log_probs.data, num_valid, vocab_size);  // must not throw after a change
-  if (searcher_.over_phones()) LogProbChecker().check(phone_log_probs.data, num_valid, options_->num_phone_tokens());
+void Segment::request(Work work, void (Segment::*taken)(const Work&, const Answer&), void (Segment::*skipped)()) {
+  work_ = std::make_shared<const Work>(std::move(work));
+  taken_ = taken;
+  skipped_ = skipped;
+}
+
+void Segment::answer(const Answer& answer) {
+  if (!work_) throw std::logic_error("no work is pending");
+  check_shapes(*work_, answer);
+  const std::shared_ptr<const Work> work = std::exchange(work_, nullptr);
+  try {
+    (this->*taken_)(*work, answer);
+  } catch (const std::invalid_argument&) {
+    work_ = work;
+    throw;
+  }
+  run_until_work();
+}
+
+void Segment::not_answered() {
+  if (!work_ || work_->network == Network::kEncoder) throw std::logic_error("this work needs an answer");
+  work_.reset();
+  if (skipped_) (this->*skipped_)();
+  run_until_work();
+}
+
+void Segment::request(EncoderStep step) {
+  const std::int64_t num_phone_tokens = searcher_.over_phones() ? options_->num_phone_tokens() : 0;
+  const EncoderSizes sizes{static_cast<std::int64_t>(options_->tokens.size()), dim_ ? dim_ : -1, num_phone_tokens,
+                           options_->options.left_context_ms / kEncoderFrameMs};
+  num_valid_ = step.num_valid / kSubsampling;
+  request(encoder_work(std::move(step), sizes), &Segment::take_encoded);
+}
+
+void Segment::take_encoded(const Work& work, const Answer& answer) {
+  const bool over_phones = searcher_.over_phones();
+  const Rows log_probs = rows(answer[0]), encoder_out = rows(answer[1]);
+  const Rows phones = over_phones ? rows(answer[2]) : Rows();
+  const std::int64_t num_valid = std::min(num_valid_, log_probs.num_frames);
+  LogProbChecker().check(log_probs.data, num_valid, log_probs.num_columns);  // must not throw after a change
+  if (over_phones) LogProbChecker().check(phones.data, num_valid, phones.num_columns);
+  dim_ = encoder_out.num_columns;
   const auto from = [](const Rows& rows, std::int64_t frame) { return rows.data + frame * rows.num_columns; };
-  if (step.view) {
-    const std::int64_t skipped = second_pass_->add(log_probs, phone_log_probs, num_valid);
-    if (step.view == 1 && options_->uses_decoder()) {
-      append(encoder_out_, from(encoder_out, skipped), (num_valid - skipped) * dim);
+  if (work.state->slot != kStreamSlot) {
+    const std::int64_t skipped = second_pass_->add(log_probs, phones, num_valid);
+    if (work.state->slot == kFirstPassSlot && options_->uses_decoder()) {
+      append(encoder_out_, from(encoder_out, skipped), (num_valid - skipped) * dim_);
     }
     search_mean();
   } else {
     chunk_log_probs_.assign(log_probs.data, from(log_probs, num_valid));
-    if (searcher_.over_phones()) chunk_phone_log_probs_.assign(phone_log_probs.data, from(phone_log_probs, num_valid));
+    if (over_phones) chunk_phone_log_probs_.assign(phones.data, from(phones, num_valid));
     chunk_encoder_out_.assign(encoder_out.data, from(encoder_out, num_valid));
     chunk_frames_ = num_valid;
     chunk_searched_ = 0;
     stage_ = Stage::kSearching;
   }
-  dim_ = dim;
-  work_.reset();
-  proceed();
 }
 
-void Segment::punctuated(const std::vector<float>& mark_probs) {
-  endpoints_.answer(asked_for<PunctuationUnits>(work()), mark_probs);
-  work_.reset();
-  proceed();
-}
-
-void Segment::not_answered() {
-  const Work* pending = work();
-  if (!pending || std::holds_alternative<EncoderStep>(*pending)) throw std::logic_error("this work needs an answer");
-  const std::unique_ptr<const Work> unanswered = std::exchange(work_, nullptr);
-  if (std::holds_alternative<DecoderStep>(*unanswered)) joint_.reset();  // then the final comes from the other search
-  if (std::holds_alternative<DecoderScoring>(*unanswered)) report_final();
-  if (rescoring_) {
-    sentences_ = std::exchange(rescoring_, std::nullopt)->take_sentences();
-    score_with_decoder();
-  }
-  proceed();
-}
+void Segment::take_sentence_end(const Work&, const Answer& answer) { endpoints_.answer(rows(answer[0])); }
 
 std::vector<Event> Segment::take_events() { return std::exchange(events_, {}); }
 
-void Segment::proceed() {
+void Segment::run_until_work() {
   while (!work_) {
     switch (stage_) {
       case Stage::kWaiting:
@@ -163,13 +169,13 @@ bool Segment::request_chunk() {
   if (num_left < (input_finished_ ? kSubsampling : window)) return false;
   // At the end of the audio, the last feature frames arrive at once and may be slightly more than a chunk.
   const std::int64_t num_new = std::min(num_left / kSubsampling, options_->chunk_size);
-  EncoderStep step{0, !begun_, false, {}, kSubsampling * num_new + kFeatureOverlap, 0};
+  EncoderStep step{kStreamSlot, !begun_, false, {}, kSubsampling * num_new + kFeatureOverlap, 0};
   step.num_valid = std::min(num_left, step.num_frames);
   step.features.resize(static_cast<std::size_t>(step.num_frames * kNumBins));
   fbank_.get_frames(next_feature_, step.num_valid, step.features.data());
   next_feature_ += kSubsampling * num_new;
   begun_ = true;
-  work_ = std::make_unique<const Work>(std::move(step));
+  request(std::move(step));
   return true;
 }
 
@@ -183,8 +189,7 @@ void Segment::search_chunk() {
       const bool word_begins = token != last_token_ && searcher_.begins_word(token);
       auto next = endpoints_.next(searcher_, num_frames_ - utterance_start_, word_begins);
       if (auto* question = std::get_if<PunctuationUnits>(&next)) {
-        work_ = std::make_unique<const Work>(std::move(*question));
-        return;
+        return request(punctuation_work(std::move(*question)), &Segment::take_sentence_end);
       }
       endpoint_ = std::get<EndpointRule>(next);
       if (endpoint_ != EndpointRule::kNone) return end_utterance();
@@ -242,11 +247,11 @@ bool Segment::request_second_pass(bool is_over) {
   }
   std::optional<EncoderStep> step = second_pass_->next(fbank_, num_context, is_over);
   if (!step) return false;
-  work_ = std::make_unique<const Work>(std::move(*step));
+  request(std::move(*step));
   return true;
 }
 
-// Searches the frames that all views have.
+// Searches the frames that all passes have.
 void Segment::search_mean() {
   if (!second_searcher_) {
     second_searcher_ = std::make_unique<Searcher>(options_, true);

@@ -1,10 +1,9 @@
 // A segment: audio without gaps, processed from samples to feature frames, encoder frames and words.
 //
 // It does everything except running the networks. The caller gets `work()`, computes the answer (with ONNX Runtime in
-// Python, in C++ or in a browser, alone or in a batch of many streams) and passes it to `stepped`, `scored`, `decoded`,
-// `lm_scored` or `punctuated`:
+// Python, in C++ or in a browser, alone or in a batch of many streams) and passes it to `answer`, see work.h:
 //
-//     for (used = segment.accept(samples, n); const Work* work = segment.work();) { ... segment.stepped(...); }
+//     for (used = segment.accept(samples, n); const auto work = segment.work();) { ... segment.answer(outputs); }
 //
 // - The chunk grid starts with the segment, and audio is consumed only up to the end of the next chunk. So the result
 //   does not depend on how the audio was split into calls.
@@ -24,11 +23,9 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "contract.h"
-#include "encoder_step.h"
 #include "endpoint_detector.h"
 #include "frontend/fbank.h"
 #include "search/joint_search.h"
@@ -38,6 +35,7 @@
 #include "second_pass.h"
 #include "segment_options.h"
 #include "text/punctuation.h"
+#include "work.h"
 
 namespace asr_stream {
 
@@ -54,26 +52,6 @@ inline constexpr float kRareLogProb = -11.5f;
 inline constexpr std::int64_t kNumCompared = 24;  // maximum number of these hypotheses
 // In encoder frames, 5 s: context that the second pass gets from the previous utterance.
 inline constexpr std::int64_t kSecondPassContext = 125;
-
-// One run of the decoder, which scores complete sentences.
-struct DecoderScoring {
-  std::vector<std::vector<std::int32_t>> tokens;  // of N hypotheses, without sentence marks
-  std::vector<float> encoder_out;                 // (num_frames, dim)
-  std::int64_t num_frames;
-};
-
-// DecoderStep is one run of the decoder in a joint search. PunctuationUnits is one run of the network for case and
-// punctuation: a segment asks whether a sentence is over, a stream asks for the text that it shows (stream.h).
-// PieceTree is one run of the neural language model.
-using Work = std::variant<EncoderStep, DecoderScoring, DecoderStep, PunctuationUnits, PieceTree>;
-
-// Returns `work` as this kind. Throws std::logic_error if it is null or of another kind.
-template <typename Kind>
-const Kind& asked_for(const Work* work) {
-  const Kind* found = std::get_if<Kind>(work);
-  if (!found) throw std::logic_error("this kind of work is not pending");
-  return *found;
-}
 
 // Another hypothesis for an utterance.
 struct Alternative {
@@ -116,23 +94,11 @@ class Segment {
   // Ends the audio: decodes the rest, which may be shorter than a chunk, and kEndSilence, and ends the utterance.
   void finish();
 
-  // The work that the segment waits for, or nullptr. Valid until it is answered.
-  const Work* work() const noexcept { return work_.get(); }
-
-  // Answers an EncoderStep with all c frames of log_probs (c, vocab_size), encoder_out (c, dim) and, if the options
-  // have phones, phone_log_probs (c, num_phone_tokens).
-  void stepped(const Rows& log_probs, const Rows& encoder_out, const Rows& phone_log_probs = {});
-  // Answers a DecoderScoring: log-probabilities (N,), one per hypothesis.
-  void scored(const std::vector<float>& scores);
-  // Answers a DecoderStep with its log-probabilities, (N, vocab_size).
-  void decoded(const Rows& log_probs);
-  // Answers a PieceTree with the log-probability of each piece given those before it, (num_nodes,). The value of the
-  // root is ignored.
-  void lm_scored(const std::vector<float>& log_probs);
-
-  // Answers PunctuationUnits with (num_units, kNumMarks) probabilities.
-  void punctuated(const std::vector<float>& mark_probs);
-  // Goes on without an answer, which is not possible for an EncoderStep.
+  // The work that the segment waits for, or nullptr.
+  const std::shared_ptr<const Work>& work() const noexcept { return work_; }
+  // Answers it. An answer that throws std::invalid_argument, for its shapes or numbers, changes nothing.
+  void answer(const Answer& answer);
+  // Goes on without an answer, which is not possible without the encoder.
   void not_answered();
 
   const SegmentOptions& options() const noexcept { return *options_; }
@@ -169,7 +135,17 @@ class Segment {
   // final before, and end with the audio.
   std::vector<std::vector<Word>> words_of(const Searcher& searcher, const std::vector<Hypothesis>& hypotheses) const;
   const NgramLm::State* context() const { return context_ ? &*context_ : nullptr; }
-  void proceed();
+  void run_until_work();
+  // Waits for an answer, which `taken` gets. skipped: what to do without one; null: nothing.
+  void request(Work work, void (Segment::*taken)(const Work&, const Answer&), void (Segment::*skipped)() = nullptr);
+  void request(EncoderStep step);
+  void take_encoded(const Work& work, const Answer& answer);
+  void take_sentence_end(const Work& work, const Answer& answer);
+  void take_rescored(const Work& work, const Answer& answer);
+  void take_scores(const Work& work, const Answer& answer);
+  void take_decoded(const Work& work, const Answer& answer);
+  void skip_rescoring();
+  void skip_joint_search() { joint_.reset(); }  // the final then comes from the other search
   bool request_chunk();
   void search_chunk();
   void end_utterance();
@@ -201,7 +177,9 @@ class Segment {
   bool input_finished_ = false;
   std::int64_t num_appended_ = 0;  // samples of silence after the end
   bool begun_ = false;
-  std::unique_ptr<const Work> work_;
+  std::shared_ptr<const Work> work_;
+  void (Segment::*taken_)(const Work&, const Answer&) = nullptr;  // see `request`
+  void (Segment::*skipped_)() = nullptr;
   std::vector<Event> events_;
 
   std::int64_t next_feature_ = 0;     // feature frame: the first of the next chunk
@@ -212,6 +190,7 @@ class Segment {
   EndpointRule endpoint_ = EndpointRule::kNone;
   std::vector<float> encoder_out_;  // (num_frames, dim) of the utterance in the last pass, for the decoder
   std::int64_t dim_ = 0;
+  std::int64_t num_valid_ = 0;  // encoder frames of the run in progress
 
   // The chunk that was stepped, and how many of its frames have been searched.
   std::vector<float> chunk_log_probs_;

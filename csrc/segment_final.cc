@@ -36,17 +36,19 @@ void Segment::compare(std::vector<Hypothesis> sentences) {
   rescoring_.emplace(fusion && fusion->has_lm() ? fusion : nullptr, *options_->neural_lm,
                      options_->calibration.neural_lm_weights, std::move(sentences_), *word_ids_, previous_words_,
                      context());
-  work_ = std::make_unique<const Work>(rescoring_->tree());
+  request(tree_work(rescoring_->tree()), &Segment::take_rescored, &Segment::skip_rescoring);
 }
 
-void Segment::lm_scored(const std::vector<float>& log_probs) {
-  asked_for<PieceTree>(work());
-  sentences_ = rescoring_->rescored(log_probs);
+void Segment::take_rescored(const Work&, const Answer& answer) {
+  sentences_ = rescoring_->rescored(numbers(answer[0]));
   num_scored_ = rescoring_->num_rescored();
   rescoring_.reset();
-  work_.reset();
   score_with_decoder();
-  proceed();
+}
+
+void Segment::skip_rescoring() {
+  sentences_ = std::exchange(rescoring_, std::nullopt)->take_sentences();
+  score_with_decoder();
 }
 
 void Segment::score_with_decoder() {
@@ -58,9 +60,9 @@ void Segment::score_with_decoder() {
   const auto num_rescored = static_cast<std::size_t>(options_->rescores() ? options_->options.num_rescored : 1);
   const std::size_t count = std::min(num_scored_, num_rescored);
   if (count == 1 || sentences_.front().tokens.empty()) return report_final();
-  DecoderScoring scoring{{}, std::move(encoder_out_), num_frames_ - utterance_start_};
-  for (std::size_t i = 0; i < count; ++i) scoring.tokens.push_back(sentences_[i].tokens);
-  work_ = std::make_unique<const Work>(std::move(scoring));
+  std::vector<std::vector<std::int32_t>> tokens;
+  for (std::size_t i = 0; i < count; ++i) tokens.push_back(sentences_[i].tokens);
+  request(decoder_work(tokens, std::move(encoder_out_), dim_), &Segment::take_scores, &Segment::report_final);
 }
 
 // The next step of the decoder, or the final after the last one.
@@ -70,27 +72,23 @@ void Segment::search_jointly() {
     const auto count = static_cast<std::size_t>(options_->neural_lm ? kNumSentences : num_hypotheses(*options_));
     return compare(joint_->hypotheses(count, options_->options.second_pass ? 0 : utterance_start_));
   }
-  step->encoder_out = std::exchange(encoder_out_, {});
-  work_ = std::make_unique<const Work>(std::move(*step));
+  const auto vocab_size = static_cast<std::int64_t>(options_->tokens.size());
+  request(decoder_work(std::move(*step), std::exchange(encoder_out_, {}), dim_, vocab_size), &Segment::take_decoded,
+          &Segment::skip_joint_search);
 }
 
-void Segment::decoded(const Rows& log_probs) {
-  asked_for<DecoderStep>(work());
-  joint_->answer(log_probs);
-  work_.reset();
+void Segment::take_decoded(const Work&, const Answer& answer) {
+  joint_->answer(rows(answer[0]));
   search_jointly();
-  proceed();
 }
 
-void Segment::scored(const std::vector<float>& scores) {
-  const auto num_scored = static_cast<std::ptrdiff_t>(asked_for<DecoderScoring>(work()).tokens.size());
+void Segment::take_scores(const Work&, const Answer& answer) {
+  const std::vector<float> scores = numbers(answer[0]);
   const auto first = sentences_.begin();
   const auto best = static_cast<std::ptrdiff_t>(
-      best_rescored({first, first + num_scored}, scores, options_->options.rescore_ctc_weight));
+      best_rescored({first, first + answer[0].shape[0]}, scores, options_->options.rescore_ctc_weight));
   std::rotate(first, first + best, first + best + 1);
-  work_.reset();
   report_final();
-  proceed();
 }
 
 void Segment::report_final() {

@@ -28,12 +28,6 @@ std::string describe_gap(double lost_s) {
   return text.str();
 }
 
-const char* network_of(const Work& work) {
-  if (std::holds_alternative<PieceTree>(work)) return "the neural language model";
-  if (std::holds_alternative<PunctuationUnits>(work)) return "the network for case and punctuation";
-  return std::holds_alternative<EncoderStep>(work) ? "the encoder" : "the decoder";
-}
-
 // Copies the words of a partial or final as recognized, before they are formatted.
 void keep_raw(Event& event) {
   if (event.type != Event::Type::kPartial && event.type != Event::Type::kFinal) return;
@@ -84,7 +78,7 @@ void Stream::accept(const Sample* samples, std::size_t count, std::int32_t sampl
     }
     clock_.advance(static_cast<std::int64_t>(count), sample_rate);
     queue_.push_back(Audio<Sample>{samples, count, sample_rate, {}});
-    go_on();
+    run_until_work();
     if (queue_.empty()) return;
     auto& rest = std::get<Audio<Sample>>(queue_.back());  // queued audio is copied
     rest.owned.assign(rest.samples, rest.samples + rest.count);
@@ -134,72 +128,50 @@ void Stream::finish() {
   guarded([&] { queue_.push_back(Mark{Mark::Kind::kEnd, position, position}); });
 }
 
-const Work* Stream::work() const {
+std::shared_ptr<const Work> Stream::work() const {
   check_alive();
-  return punctuation_ ? punctuation_.get() : segment_->work();
+  return punctuation_ ? punctuation_ : segment_->work();
 }
 
-void Stream::stepped(const Rows& log_probs, const Rows& encoder_out, const Rows& phone_log_probs) {
-  asked_for<EncoderStep>(work());
-  guarded([&] { segment_->stepped(log_probs, encoder_out, phone_log_probs); });
+const Work& Stream::pending() const {
+  const std::shared_ptr<const Work> work = this->work();
+  if (!work) throw std::logic_error("no work is pending");
+  return *work;
 }
 
-void Stream::scored(const std::vector<float>& scores) {
-  asked_for<DecoderScoring>(work());
-  try_answer([&] { segment_->scored(scores); });
-}
-
-void Stream::decoded(const Rows& log_probs) {
-  asked_for<DecoderStep>(work());
-  try_answer([&] { segment_->decoded(log_probs); });
-}
-
-void Stream::lm_scored(const std::vector<float>& log_probs) {
-  asked_for<PieceTree>(work());
-  try_answer([&] { segment_->lm_scored(log_probs); });
-}
-
-void Stream::punctuated(const std::vector<float>& mark_probs, const std::vector<float>& case_probs) {
-  const auto& units = asked_for<PunctuationUnits>(work());
-  try_answer([&] {
-    if (!punctuation_) return segment_->punctuated(mark_probs);
-    const auto of_words = [&units](const std::vector<float>& probs, std::size_t width) {
-      if (probs.size() != units.pauses.size() * width) {
-        throw std::invalid_argument("the network gave " + std::to_string(probs.size()) + " probabilities for " +
-                                    std::to_string(units.pauses.size()) + " units; expected " +
-                                    std::to_string(units.pauses.size() * width));
-      }
-      const auto first = probs.begin() + static_cast<std::ptrdiff_t>(units.first_word * width);
-      return std::vector<float>(first, first + static_cast<std::ptrdiff_t>(units.num_words * width));
-    };
-    show(formatter_->shown(of_words(mark_probs, kNumMarks), of_words(case_probs, kNumCases)));
-  });
-}
-
-void Stream::not_answered(const std::string& reason) {
-  if (!failure_.empty()) return;
-  const Work* pending = work();
-  if (!pending || std::holds_alternative<EncoderStep>(*pending)) return fail(reason);
-  guarded([&] { do_without(reason); });
-}
-
-// Answers the pending work, which is not the encoder's. An invalid answer is none.
-template <typename Action>
-void Stream::try_answer(Action action) {
+void Stream::answer(const Answer& answer) {
+  const bool is_needed = pending().network == Network::kEncoder;
   guarded([&] {
     try {
-      action();
+      if (punctuation_) take_punctuated(answer);
+      else segment_->answer(answer);
     } catch (const std::invalid_argument& error) {
+      if (is_needed) throw;
       do_without(error.what());
     }
   });
 }
 
+void Stream::take_punctuated(const Answer& answer) {
+  check_shapes(*punctuation_, answer);
+  const auto of_words = [this](const Output& output) {
+    const Rows units = rows(output);
+    const float* first = units.data + static_cast<std::int64_t>(first_word_) * units.num_columns;
+    return std::vector<float>(first, first + static_cast<std::int64_t>(num_words_) * units.num_columns);
+  };
+  show(formatter_->shown(of_words(answer[0]), of_words(answer[1])));
+}
+
+void Stream::not_answered(const std::string& reason) {
+  if (!failure_.empty()) return;
+  const auto pending = work();
+  if (!pending || pending->network == Network::kEncoder) return fail(reason);
+  guarded([&] { do_without(reason); });
+}
+
 // Goes on without an answer to the pending work, and reports a network the first time that it fails.
 void Stream::do_without(const std::string& reason) {
-  const Work* pending = work();
-  if (!pending) throw std::logic_error("no network is waited for: " + reason);
-  const char* network = network_of(*pending);
+  const char* network = names(pending().network).text;
   if (failed_networks_.insert(network).second) {
     const double now = seconds(segment_start_ + segment_->num_samples());
     events_.push_back({Event::Type::kError,
@@ -239,7 +211,7 @@ template <typename Action>
 void Stream::guarded(Action action) {
   attempt([&] {
     action();
-    go_on();
+    run_until_work();
   });
 }
 
@@ -253,13 +225,13 @@ void Stream::begin_segment(std::unique_ptr<Segment> segment) {
   formatter_.emplace(options.phrases ? without_punctuation(*options.text) : options.text);
 }
 
-void Stream::go_on() {
+void Stream::run_until_work() {
   for (collect_events(); !punctuation_ && !segment_->work(); collect_events()) {
     if (num_used_ < resampled_.size()) {
       num_used_ += feed(resampled_.data() + num_used_, resampled_.size() - num_used_);
     } else if (queue_.empty()) {
       return;
-    } else if (std::visit([this](auto& item) { return done(item); }, queue_.front())) {
+    } else if (std::visit([this](auto& item) { return consume(item); }, queue_.front())) {
       queue_.pop_front();
     }
   }
@@ -267,7 +239,7 @@ void Stream::go_on() {
 
 // Processes a part of the audio; returns true when all of it has been used.
 template <typename Sample>
-bool Stream::done(Audio<Sample>& audio) {
+bool Stream::consume(Audio<Sample>& audio) {
   std::size_t used;
   if (audio.sample_rate == kSampleRate) {
     used = feed(audio.samples, audio.count);
@@ -331,7 +303,7 @@ void Stream::check_scale(const float* samples, std::size_t count, std::int64_t p
   }
 }
 
-bool Stream::done(Mark& mark) {
+bool Stream::consume(Mark& mark) {
   if (resampler_ && resampler_->has_begun()) {
     resampled_.clear();
     num_used_ = 0;
@@ -376,8 +348,10 @@ void Stream::collect_events(bool with_network) {
         const PunctuationRun* run = is_partial ? formatter_->partial(event.words, event.num_stable)
                                                : formatter_->final(event.words, is_cut);
         if (run && with_network) {
-          punctuation_ = std::make_unique<const Work>(
-              punctuation_units(run->words, run->pauses_s, run->beginning, run->complete));
+          PunctuationUnits units = punctuation_units(run->words, run->pauses_s, run->beginning, run->complete);
+          first_word_ = units.first_word;
+          num_words_ = units.num_words;
+          punctuation_ = std::make_shared<const Work>(punctuation_work(std::move(units)));
           return;
         }
         show(formatter_->shown());

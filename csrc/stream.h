@@ -3,7 +3,7 @@
 // It does everything except running the network, with one segment (segment.h) after another. Accepted audio is queued
 // and processed until the network is needed. The caller runs it, alone or in a batch of many streams:
 //
-//     for (stream.accept(samples, n, rate); const Work* work = stream.work();) { ... stream.stepped(...); }
+//     for (stream.accept(samples, n, rate); const auto work = stream.work();) { ... stream.answer(outputs); }
 //     for (Event& event : stream.take_events()) ...
 //
 // - The clock counts 16 kHz samples exactly: it carries over the fractions from sample rates and gaps.
@@ -73,15 +73,9 @@ class Stream {
   void change(std::shared_ptr<const SegmentOptions> options);
   void finish();  // ends the audio; a second call does nothing
 
-  // The work that the stream waits for, or nullptr. Valid until it is answered.
-  const Work* work() const;
-  // These answer it; see Segment. An invalid answer is none, see `not_answered`.
-  void stepped(const Rows& log_probs, const Rows& encoder_out, const Rows& phone_log_probs = {});
-  void scored(const std::vector<float>& scores);
-  void decoded(const Rows& log_probs);
-  void lm_scored(const std::vector<float>& log_probs);
-  // (num_units, kNumMarks) and (num_units, kNumCases) probabilities.
-  void punctuated(const std::vector<float>& mark_probs, const std::vector<float>& case_probs);
+  // The work that the stream waits for, or nullptr.
+  std::shared_ptr<const Work> work() const;
+  void answer(const Answer& answer);  // an invalid answer is none, see `not_answered`
   // Reports that there is no answer to the pending work, because its network could not be run. Never throws
   // StreamFailed.
   void not_answered(const std::string& reason);
@@ -134,14 +128,14 @@ class Stream {
   void check_alive() const;
   template <typename Action>
   void guarded(Action action);
-  template <typename Action>
-  void try_answer(Action action);
+  const Work& pending() const;
+  void take_punctuated(const Answer& answer);
   void do_without(const std::string& reason);
   void begin_segment(std::unique_ptr<Segment> segment);
-  void go_on();
+  void run_until_work();
   template <typename Sample>
-  bool done(Audio<Sample>& audio);
-  bool done(Mark& mark);
+  bool consume(Audio<Sample>& audio);
+  bool consume(Mark& mark);
   template <typename Sample>
   std::size_t feed(const Sample* samples, std::size_t count);
   void check_scale(const float* samples, std::size_t count, std::int64_t position);
@@ -155,7 +149,8 @@ class Stream {
   std::optional<TextFormatter> formatter_;  // none if words are not formatted
   std::set<std::string> failed_networks_;   // other than the encoder; each is reported once
   std::deque<Event> unshown_;               // events of the segment that are not formatted yet
-  std::unique_ptr<const Work> punctuation_;  // the run that the first of unshown_ waits for
+  std::shared_ptr<const Work> punctuation_;  // the run that the first of unshown_ waits for
+  std::size_t first_word_ = 0, num_words_ = 0;  // its units that are words
   std::int64_t segment_start_ = 0;  // samples of 16 kHz
   std::int64_t position_ = 0;       // position after the last mark that was processed
   std::unique_ptr<Resampler> resampler_;  // of the last sample rate other than 16 kHz

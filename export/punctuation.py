@@ -25,7 +25,7 @@ from asr.export.ranges import Recorder, constant_products
 from asr.export.write import with_checksum
 from asr.files import replacing
 from asr.punctuation.model import Punctuator
-from asr.runtime.punctuation import Punctuation, graph_inputs
+from asr.runtime.punctuation import Punctuation
 from asr.training.checkpoint import Checkpoint
 
 MAX_ERROR = 1e-4
@@ -91,8 +91,7 @@ class _Probabilities(nn.Module):
 def punctuation_graph(model: Punctuator) -> onnx.ModelProto:
     """The float32 graph; the number of texts and of units is dynamic."""
     units = punctuation_units(["so", "it", "is"], None, continues=False, complete=True)
-    features, pauses = torch.from_numpy(units.features), torch.from_numpy(units.pauses)
-    example = (features[None].repeat(2, 1, 1), pauses[None].repeat(2, 1), torch.tensor([len(pauses)] * 2))
+    example = tuple(torch.tensor(array).repeat_interleave(2, 0) for array in units.work.inputs.values())
     dims = {0: "N", 1: "T"}
     return trace(
         _Probabilities(model), example, (dims, dims, {0: "N"}), (dims, dims), PUNCTUATION_INPUTS, PUNCTUATION_OUTPUTS
@@ -168,5 +167,5 @@ def _ranges(graph: onnx.ModelProto) -> dict[str, float]:
     recorder = Recorder(graph, {rows for rows, _ in constant_products(graph)})
     for words, pauses_s, continues, complete in example_texts():
         units = punctuation_units(words, pauses_s, continues=continues, complete=complete)
-        recorder.run(None, graph_inputs(units))
+        recorder.run(None, units.work.inputs)
     return recorder.ranges()

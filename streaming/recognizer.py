@@ -20,6 +20,7 @@ from asr._core import LmFusion, NgramLm, Options, Phrases, SegmentOptions, new_f
 from asr.features import ENCODER_FRAME_MS, FEATURE_OVERLAP, SUBSAMPLING
 from asr.lm.packed import load_lm
 from asr.options import OPTIONS, described
+from asr.runtime.network import Network
 from asr.runtime.neural_lm import NeuralLmFile, bundled_neural_lm
 from asr.runtime.onnx_model import OnnxModel, bundled_model
 from asr.runtime.onnx_session import check_session_options
@@ -82,6 +83,7 @@ class Recognizer:
 
     __slots__ = (
         "_given",
+        "_networks",
         "_opened",
         "fusion",
         "language_model",
@@ -175,6 +177,8 @@ class Recognizer:
             replace=_listed("replace", replace),
             command_list=_listed("command_list", command_list),
         )
+        files = {"punctuation": self.punctuator, "neural_lm": self.neural_model}
+        self._networks = {name: file.network for name, file in files.items() if file}
         self._check_model()
         if self._opened["model"] is not former and not isinstance(model, OnnxModel):
             self._warm_up()
@@ -265,6 +269,12 @@ class Recognizer:
 
     def __repr__(self) -> str:
         return f"Recognizer({', '.join(f'{name}={value!r}' for name, value in self._given.items())})"
+
+    def network(self, name: str) -> Network:
+        """The network of this name, see csrc/work.h. Raises ModelError if it cannot be opened."""
+        if name in self._networks:
+            return self._networks[name]
+        return self.onnx.encoder if name == "encoder" else self.onnx.decoder.network
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from asr import _core
 from asr._core import StreamFailed
-from asr.runtime.onnx_decoder import DecoderCache
-from asr.runtime.onnx_model import Cache
+from asr.runtime.network import State
 from asr.streaming.events import Alternative, Error, Event, Final, Gap, Partial, to_words
 from asr.streaming.resampler import SAMPLE_RATE, check_sample_rate, mono
 from asr.streaming.work import Work, compute
@@ -44,10 +43,10 @@ class Stream:
         self._deferred = deferred
         self._events: list[Event] = []
         self._cause: Exception | None = None
-        self.caches: dict[int, Cache] = {}
-        """States of the encoder: that of the stream (0), and one per view of the second pass."""
-        self.decoder_cache: DecoderCache | None = None
-        """State of the decoder in a joint search."""
+        self.states: dict[int, State] = {}
+        """States of the networks, by slot: 0 is the encoder's of the stream, others belong to one utterance."""
+        self._passing: int | None = None
+        """Slot of a state that only the next work may use."""
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Stream cannot be copied or pickled: it belongs to one source of audio; take a new one")
@@ -135,8 +134,10 @@ class Stream:
             work = self._core.work()
         except StreamFailed as failure:
             raise failure from self._cause
-        if not isinstance(work, _core.DecoderStep):
-            self.decoder_cache = None
+        use = None if work is None else work.state
+        if self._passing is not None and (use is None or use.slot != self._passing):
+            self.states.pop(self._passing)
+            self._passing = None
         if work is None:
             return None
         while self._num_changes < self._core.num_changes:
@@ -144,12 +145,19 @@ class Stream:
             self._num_changes += 1
         return Work(self, self._recognizers[0], work)
 
-    def answer(self, method: Callable[..., None], *answer: Any) -> None:
-        """Passes the answer to a method of `_core.Stream`. An invalid answer is none, see `not_answered`."""
+    def answer(self, outputs: list[npt.NDArray[np.float32]]) -> None:
+        """Answers the pending work. An invalid answer is none, see `not_answered`."""
         try:
-            method(self._core, *answer)
+            self._core.answer(outputs)
         except Exception as error:
             self.not_answered(error)
+
+    def keep(self, use: _core.StateUse, state: State) -> None:
+        """Keeps the state after a run of the pending work for as long as it is needed."""
+        self.states.pop(use.slot, None)
+        if use.stays or use.for_next:
+            self.states[use.slot] = state
+        self._passing = use.slot if use.for_next else None
 
     def not_answered(self, error: Exception) -> None:
         """Report that the network of the pending work could not be run: without the encoder, the stream can no longer

@@ -22,7 +22,7 @@ from asr.model.layers import EncoderLayer
 from asr.model.masks import length_mask
 from asr.model.positions import Positions, mask_bias
 from asr.punctuation.config import PunctuatorConfig
-from asr.runtime.punctuation import Answer, PunctuationNetwork, graph_inputs
+from asr.runtime.punctuation import Answer, PunctuationNetwork
 
 
 class Punctuator(nn.Module, PunctuationNetwork):
@@ -72,5 +72,5 @@ class Punctuator(nn.Module, PunctuationNetwork):
 
     @torch.no_grad()
     def answer_units(self, units: PunctuationUnits) -> Answer:
-        marks, cases = self.probabilities(*map(torch.from_numpy, graph_inputs(units).values()))
+        marks, cases = self.probabilities(*map(torch.tensor, units.work.inputs.values()))
         return Answer(marks[0].numpy(), cases[0].numpy())

@@ -7,9 +7,15 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from asr._core import NEURAL_LM_INPUTS, NEURAL_LM_OUTPUTS, NeuralLmMetadata, PieceTree
-from asr.runtime.metadata import EXPORT_AGAIN, MetadataError
-from asr.runtime.onnx_session import ModelError, open_session, read_properties, run
+from asr._core import NEURAL_LM_INPUTS, NEURAL_LM_OUTPUTS, NeuralLmMetadata
+from asr.runtime.metadata import MetadataError
+from asr.runtime.network import Network
+from asr.runtime.onnx_session import Signature, read_properties
+
+SIGNATURE = Signature(
+    {name: ("tensor(int64)", ["T"]) for name in NEURAL_LM_INPUTS},
+    {name: ("tensor(float)", ["T"]) for name in NEURAL_LM_OUTPUTS},
+)
 
 
 def bundled_neural_lm() -> Path | None:
@@ -23,29 +29,19 @@ class NeuralLmFile:
 
     def __init__(self, path: str | Path, num_threads: int = 1) -> None:
         """Reads a file. Raises ModelError or MetadataError if it cannot be used, OSError if it cannot be read."""
-        self._name = str(path)
+        name = str(path)
         data = Path(path).read_bytes()
-        properties = read_properties(data, self._name)
+        properties = read_properties(data, name)
         try:
             self.metadata = NeuralLmMetadata(properties)
         except ValueError as error:
-            raise MetadataError(f"{self._name}: {error}") from error
-        self._session = open_session(data, self._name, "cpu", num_threads)
-        nodes = (self._session.get_inputs(), self._session.get_outputs())
-        found, wanted = [tuple(node.name for node in each) for each in nodes], [NEURAL_LM_INPUTS, NEURAL_LM_OUTPUTS]
-        if found != wanted:
-            raise ModelError(f"{self._name} has the inputs and outputs {found}, not {wanted}: {EXPORT_AGAIN}")
-
-    def score(self, tree: PieceTree) -> npt.NDArray[np.float32]:
-        """Answers the work of a stream: (num_nodes,)."""
-        return self.log_probs(tree.pieces, tree.parents, tree.depths, tree.ends)
+            raise MetadataError(f"{name}: {error}") from error
+        # Without an arena, because the buffers of a long utterance would leave gaps of tens of megabytes in the heap.
+        self.network = Network(data, name, SIGNATURE, num_threads=num_threads, shrink=True)
 
     def log_probs(self, *tree: npt.NDArray[np.generic]) -> npt.NDArray[np.float32]:
-        """tree: pieces, parents, depths and ends of the nodes, (T,) int64 each, see csrc/search/neural_lm.h."""
-        # Without an arena, because the buffers of a long utterance would leave gaps of tens of megabytes in the heap.
-        inputs = dict(zip(NEURAL_LM_INPUTS, tree, strict=True))
-        (scores,) = run(self._session, NEURAL_LM_OUTPUTS, inputs, self._name, shrink=True)
-        if scores.shape != tree[0].shape:
-            raise ModelError(f"{self._name} gives an output whose shape does not match its input: {EXPORT_AGAIN}")
-        found: npt.NDArray[np.float32] = np.minimum(scores, 0.0)
-        return found
+        """The log-probability of each node given its ancestors, (T,).
+
+        tree: pieces, parents, depths and ends of the nodes, (T,) int64 each, see csrc/search/neural_lm.h.
+        """
+        return self.network.run(dict(zip(NEURAL_LM_INPUTS, tree, strict=True)), NEURAL_LM_OUTPUTS)[0][0]

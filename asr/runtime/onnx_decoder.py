@@ -6,7 +6,7 @@ One graph does both: scoring a sentence is a step with all tokens and an empty c
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,8 @@ import numpy.typing as npt
 from asr._core import DECODER_INPUTS, DECODER_OUTPUTS, DECODER_PAST, DECODER_STEP_OUTPUTS
 from asr.runtime.joint_search import FloatArray, IntArray
 from asr.runtime.metadata import ModelMetadata
-from asr.runtime.onnx_session import Signature, Tensors, run
+from asr.runtime.network import Network
+from asr.runtime.onnx_session import Signature, Tensors
 
 
 class DecoderCache(NamedTuple):
@@ -60,10 +61,8 @@ def decoder_signature(metadata: ModelMetadata) -> Signature:
 class OnnxDecoder:
     """An open decoder graph. Immutable; any number of threads may call it at once."""
 
-    def __init__(self, session: Any, name: str, metadata: ModelMetadata) -> None:
-        """session: a checked ONNX Runtime session. name: for error messages."""
-        self._session = session
-        self._name = name
+    def __init__(self, network: Network, metadata: ModelMetadata) -> None:
+        self.network = network
         self._metadata = metadata
 
     def score(self, tokens: Sequence[Sequence[int]], encoder_out: FloatArray) -> FloatArray:
@@ -76,12 +75,11 @@ class OnnxDecoder:
             padded[index, : len(row)] = row
         self._check_tokens(padded)
         inputs = (padded, lengths, self._memory(encoder_out))
-        return run(self._session, DECODER_OUTPUTS, dict(zip(DECODER_INPUTS, inputs, strict=True)), self._name)[0]
+        return self.network.run(dict(zip(DECODER_INPUTS, inputs, strict=True)), DECODER_OUTPUTS)[0][0]
 
     def begin(self, encoder_out: FloatArray) -> DecoderCache:
         """The state before the first token, for one hypothesis. encoder_out: (T, dim) float32, valid frames only."""
-        none = np.zeros((1, self._metadata.num_decoder_layers, 0, self._metadata.dim), np.float32)
-        return DecoderCache(none, none, none, none, self._memory(encoder_out))
+        return DecoderCache._make((*self.network.initial_state(1, 0), self._memory(encoder_out)))
 
     def step(self, tokens: IntArray, cache: DecoderCache) -> tuple[FloatArray, DecoderCache]:
         """Appends one token to every hypothesis.
@@ -92,8 +90,8 @@ class OnnxDecoder:
         self._check_tokens(tokens)
         *past, encoder_out = cache
         nothing = (np.zeros((len(tokens), 0), np.int64), np.zeros(len(tokens), np.int64))
-        feeds = dict(zip((*DECODER_INPUTS, *DECODER_PAST), (*nothing, encoder_out, tokens, *past), strict=True))
-        log_probs, *state = run(self._session, DECODER_STEP_OUTPUTS, feeds, self._name)
+        inputs = dict(zip((*DECODER_INPUTS, DECODER_PAST[0]), (*nothing, encoder_out, tokens), strict=True))
+        (log_probs,), state = self.network.run(inputs, DECODER_STEP_OUTPUTS[:1], tuple(past))
         return log_probs[:, 0], DecoderCache._make([*state, np.zeros((1, 0, self._metadata.dim), np.float32)])
 
     def _memory(self, encoder_out: FloatArray) -> FloatArray:

@@ -1,7 +1,6 @@
 """An exported model in ONNX Runtime: the step function and the decoder's scores, on NumPy arrays.
 
-Threads may share an `OnnxModel`. A stream passes its state in and gets the new one: a `Cache`, with one array for each
-state that the file declares. Imports no PyTorch.
+Threads may share an `OnnxModel`. A stream passes its state in and gets the new one. Imports no PyTorch.
 """
 
 from __future__ import annotations
@@ -10,31 +9,17 @@ import threading
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from asr._core import PHONE_OUTPUT
+from asr._core import ENCODER_INPUTS, ENCODER_OUTPUTS, PHONE_OUTPUT
 from asr.runtime.metadata import MetadataError, ModelMetadata
-from asr.runtime.onnx_decoder import FloatArray, IntArray, OnnxDecoder, decoder_signature
-from asr.runtime.onnx_session import (
-    ModelError,
-    Signature,
-    Tensors,
-    check_session_options,
-    check_signature,
-    open_session,
-    read_properties,
-    run,
-)
+from asr.runtime.network import FloatArray, Network, State
+from asr.runtime.onnx_decoder import IntArray, OnnxDecoder, decoder_signature
+from asr.runtime.onnx_session import ModelError, Signature, Tensors, check_session_options, read_properties
 
 _BUNDLED = {"int8": "tiny.int8.onnx", "float32": "tiny.onnx"}
-
-
-Cache = tuple[npt.NDArray[Any], ...]
-"""The state of streams between steps: an array for each of `ModelMetadata.state_tensors`. Immutable: `OnnxModel.step`
-returns a new one."""
 
 
 class StepOutput(NamedTuple):
@@ -44,9 +29,9 @@ class StepOutput(NamedTuple):
     """(N, c, vocab_size)"""
     encoder_out: FloatArray
     """(N, c, dim)"""
-    cache: Cache
+    cache: State
     """For the next chunk."""
-    phone_log_probs: FloatArray | None
+    phone_log_probs: FloatArray | None = None
     """(N, c, num_phone_tokens); None for a model without a phone head"""
 
 
@@ -107,7 +92,7 @@ class OnnxModel:
         """
         check_session_options(provider, num_threads)
         self.path = Path(path)
-        self._new_session = partial(open_session, provider=provider, num_threads=num_threads)
+        self._open = partial(Network, provider=provider, num_threads=num_threads)
         self.provider = provider
         self._lock = threading.Lock()
         try:
@@ -121,11 +106,9 @@ class OnnxModel:
             self.metadata = ModelMetadata.from_properties(properties)
         except MetadataError as error:
             raise ModelError(f"{self.path}: {error}") from error
-        self._states = self.metadata.state_tensors
-        self._session = self._new_session(data, str(self.path))
-        signature = step_signature(self.metadata)
-        check_signature(self._session, str(self.path), signature)
-        self._inputs, self._outputs = list(signature.inputs), list(signature.outputs)
+        name, signature = str(self.path), step_signature(self.metadata)
+        self.encoder = self._open(data, name, signature, states=self.metadata.state_tensors)
+        self._heads = [*ENCODER_OUTPUTS, *([PHONE_OUTPUT] if self.metadata.phones else [])]
         self._decoder: OnnxDecoder | None = None
 
     @property
@@ -137,13 +120,13 @@ class OnnxModel:
         """Whether `score` and `decoder` work."""
         return bool(self.metadata.decoder_onnx)
 
-    def init_cache(self, batch_size: int, left_context: int) -> Cache:
+    def init_cache(self, batch_size: int, left_context: int) -> State:
         """The state before the first chunk, for `batch_size` streams with `left_context` frames."""
         if batch_size < 1 or left_context < 0:
             raise ValueError(f"batch_size {batch_size} must be at least 1, left_context {left_context} at least 0")
-        return tuple(np.zeros(state.shape(batch_size, left_context), state.dtype) for state in self._states)
+        return self.encoder.initial_state(batch_size, left_context)
 
-    def step(self, features: FloatArray, num_valid: IntArray, cache: Cache) -> StepOutput:
+    def step(self, features: FloatArray, num_valid: IntArray, cache: State) -> StepOutput:
         """Encodes one chunk of every stream of a batch.
 
         Args:
@@ -155,28 +138,9 @@ class OnnxModel:
         """
         self._check_chunk(features, num_valid)
         self._check_cache(cache, len(features))
-        feeds = dict(zip(self._inputs, (features, num_valid, *cache), strict=True))
-        log_probs, encoder_out, *rest = run(self._session, self._outputs, feeds, str(self.path))
-        phones = rest.pop() if self.metadata.phones else None
-        return StepOutput(log_probs, encoder_out, tuple(rest), phones)
-
-    def stacked(self, caches: Sequence[Cache]) -> Cache:
-        """The streams of `caches`, all with the same left context, as one batch."""
-        if len(caches) == 1:
-            return caches[0]
-        each_state = zip(self._states, zip(*caches, strict=True), strict=True)
-        return tuple(np.concatenate(arrays, state.batch_axis) for state, arrays in each_state)
-
-    def split(self, cache: Cache) -> list[Cache]:
-        """Splits a batch into streams. Each is copied, so that it does not keep the memory of the others alive."""
-        axes = [state.batch_axis for state in self._states]
-        batch_size = cache[0].shape[axes[0]]
-        if batch_size == 1:
-            return [cache]
-        return [
-            tuple(array.take([index], axis) for array, axis in zip(cache, axes, strict=True))
-            for index in range(batch_size)
-        ]
+        inputs = dict(zip(ENCODER_INPUTS, (features, num_valid), strict=True))
+        (log_probs, encoder_out, *phones), cache = self.encoder.run(inputs, self._heads, cache)
+        return StepOutput(log_probs, encoder_out, cache, *phones)
 
     def encode(self, features: FloatArray, chunk_size: int, left_context: int) -> Encoded:
         """Encodes a whole utterance, step by step.
@@ -225,9 +189,10 @@ class OnnxModel:
                     raise ModelError(f"{self.path} has no decoder for rescoring: use search beam")
                 data, name = self.metadata.decoder_onnx, f"the decoder in {self.path}"
                 read_properties(data, name, has_checksum=False)  # rejects files that could harm ONNX Runtime
-                session = self._new_session(data, name, arena=self.provider != "cpu")
-                check_signature(session, name, decoder_signature(self.metadata))
-                self._decoder = OnnxDecoder(session, name, self.metadata)
+                states = self.metadata.core.decoder_states
+                arena = self.provider != "cpu"
+                network = self._open(data, name, decoder_signature(self.metadata), states=states, arena=arena)
+                self._decoder = OnnxDecoder(network, self.metadata)
             return self._decoder
 
     def _check_chunk(self, features: FloatArray, num_valid: IntArray) -> None:
@@ -247,8 +212,8 @@ class OnnxModel:
         if num_valid.min() < 0 or num_valid.max() > num_frames:
             raise ValueError(f"num_valid is {num_valid.tolist()}; expected 0 to {num_frames}")
 
-    def _check_cache(self, cache: Cache, batch_size: int) -> None:
-        states = self._states
+    def _check_cache(self, cache: State, batch_size: int) -> None:
+        states = self.encoder.states
         shapes = [array.shape for array in cache]
         left = 0
         for sizes, shape in zip([state.sizes for state in states], shapes, strict=False):

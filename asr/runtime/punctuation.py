@@ -16,6 +16,7 @@ import numpy.typing as npt
 from asr._core import (
     NUM_CASES,
     NUM_MARKS,
+    NUM_WORD_FEATURES,
     PUNCTUATION_INPUTS,
     PUNCTUATION_OUTPUTS,
     PunctuationMetadata,
@@ -23,8 +24,18 @@ from asr._core import (
     punctuate,
     punctuation_units,
 )
-from asr.runtime.metadata import EXPORT_AGAIN, MetadataError
-from asr.runtime.onnx_session import ModelError, open_session, read_properties, run
+from asr.runtime.metadata import MetadataError
+from asr.runtime.network import Network
+from asr.runtime.onnx_session import Signature, read_properties
+
+_SHAPES: dict[str, list[int | str]] = {
+    **dict(zip(PUNCTUATION_INPUTS, (["N", "T", NUM_WORD_FEATURES], ["N", "T"], ["N"]), strict=True)),
+    **dict(zip(PUNCTUATION_OUTPUTS, (["N", "T", NUM_MARKS], ["N", "T", NUM_CASES]), strict=True)),
+}
+SIGNATURE = Signature(
+    {name: ("tensor(int64)", _SHAPES[name]) for name in PUNCTUATION_INPUTS},
+    {name: ("tensor(float)", _SHAPES[name]) for name in PUNCTUATION_OUTPUTS},
+)
 
 
 def bundled_punctuation() -> Path | None:
@@ -38,12 +49,6 @@ class Answer(NamedTuple):
     """(num_words or num_units, 4): none, comma, period, question mark after each word"""
     case_probs: npt.NDArray[np.float32]
     """(num_words or num_units, 3): lower case, capitalized, all capitals"""
-
-
-def graph_inputs(units: PunctuationUnits) -> dict[str, npt.NDArray[np.generic]]:
-    """The inputs of the graph for one text."""
-    values = (units.features[None], units.pauses[None], np.array([len(units.pauses)], np.int64))
-    return dict(zip(PUNCTUATION_INPUTS, values, strict=True))
 
 
 class PunctuationNetwork:
@@ -81,21 +86,17 @@ class Punctuation(PunctuationNetwork):
 
     def __init__(self, path: str | Path, num_threads: int = 1) -> None:
         """Reads a file. Raises ModelError or MetadataError if it cannot be used, OSError if it cannot be read."""
-        self._name = str(path)
+        name = str(path)
         data = Path(path).read_bytes()
-        properties = read_properties(data, self._name)
+        properties = read_properties(data, name)
         try:
             self.metadata = PunctuationMetadata(properties)
         except ValueError as error:
-            raise MetadataError(f"{self._name}: {error}") from error
+            raise MetadataError(f"{name}: {error}") from error
         self.look_ahead, self.left_context = self.metadata.look_ahead, self.metadata.left_context
         self.license = properties.get("license", "")
         """SPDX identifier of the weights' license; empty if not stated."""
-        self._session = open_session(data, self._name, "cpu", num_threads, arena=False)
-        nodes = (self._session.get_inputs(), self._session.get_outputs())
-        found, wanted = [tuple(node.name for node in each) for each in nodes], [PUNCTUATION_INPUTS, PUNCTUATION_OUTPUTS]
-        if found != wanted:
-            raise ModelError(f"{self._name} has the inputs and outputs {found}, not {wanted}: {EXPORT_AGAIN}")
+        self.network = Network(data, name, SIGNATURE, num_threads=num_threads, arena=False)
 
     def __call__(
         self,
@@ -119,8 +120,5 @@ class Punctuation(PunctuationNetwork):
         return punctuate(list(words), *answer, self.metadata.mixed, continues=continues, complete=complete)
 
     def answer_units(self, units: PunctuationUnits) -> Answer:
-        num_units = len(units.pauses)
-        marks, cases = run(self._session, PUNCTUATION_OUTPUTS, graph_inputs(units), self._name)
-        if marks.shape != (1, num_units, NUM_MARKS) or cases.shape != (1, num_units, NUM_CASES):
-            raise ModelError(f"{self._name} gives an output whose shape does not match its input: {EXPORT_AGAIN}")
+        marks, cases = self.network.answer(units.work)
         return Answer(marks[0], cases[0])

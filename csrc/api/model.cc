@@ -44,9 +44,25 @@ std::shared_ptr<const NgramLm> lm_of(const ModelOptions& options) {
   return undamaged(options.lm_name, "", [&] { return std::make_shared<const NgramLm>(bytes, options.lm.size()); });
 }
 
+template <typename Metadata>
+std::shared_ptr<const Metadata> metadata_of(const std::string& onnx, const std::string& name) {
+  return undamaged(name, "", [&] { return std::make_shared<const Metadata>(read_onnx_properties(onnx)); });
+}
+
 template <std::size_t N>
 std::vector<std::string> names_of(const char* const (&names)[N]) {
   return {names, names + N};
+}
+
+PieceTree smallest_tree() {
+  PieceTree tree;
+  for (std::int64_t node = 0; tree.pieces.size() < PieceTree::kMinNodes; ++node) {
+    tree.pieces.push_back(WordPieces::kSentenceEdge);
+    tree.parents.push_back(std::max<std::int64_t>(node - 1, 0));
+    tree.depths.push_back(node);
+    tree.ends.push_back(PieceTree::kMinNodes);
+  }
+  return tree;
 }
 
 constexpr std::size_t kNumInputs = std::size(kEncoderInputs), kNumOutputs = std::size(kEncoderOutputs);
@@ -65,27 +81,27 @@ Model::Model(std::string_view onnx, const std::string& name, ModelOptions option
       properties_(properties_of(onnx, name)),
       metadata_(undamaged(name, "", [this] { return ModelMetadata(properties_); })),
       lm_(lm_of(options_)),
-      runtime_(OnnxRuntime::load(options_.onnxruntime_path)),
-      encoder_(runtime_, onnx, name, options_.num_threads, metadata_.encoder_inputs(), metadata_.encoder_outputs()) {
+      runtime_(OnnxRuntime::load(options_.onnxruntime_path)) {
+  open(Network::kEncoder, onnx, name, metadata_.encoder_inputs(), metadata_.encoder_outputs(), metadata_.states);
   properties_.erase("decoder_onnx");  // as large as everything else; the metadata has it
   add_derived(properties_, metadata_);
   options_.lm = std::string();          // lm_ has a copy
-  if (!options_.punctuation.empty()) {
-    punctuation_ = std::make_unique<const PunctuationModel>(runtime_, options_.punctuation, options_.punctuation_name,
-                                                            options_.num_threads);
-    options_.punctuation = std::string();
+  if (const std::string file = std::move(options_.punctuation); !file.empty()) {
+    const std::string& called = options_.punctuation_name;
+    punctuation_ = metadata_of<PunctuationMetadata>(file, called);
+    open(Network::kPunctuation, file, called, names_of(kPunctuationInputs), names_of(kPunctuationOutputs));
+    warm_up(punctuation_work(punctuation_units({"so"}, {}, SpecialUnit::kSentence, true)), called);
   }
-  if (!options_.neural_lm.empty()) {
-    neural_lm_ = std::make_unique<const NeuralLmModel>(runtime_, options_.neural_lm, options_.neural_lm_name,
-                                                       options_.num_threads);
-    options_.neural_lm = std::string();
+  if (const std::string file = std::move(options_.neural_lm); !file.empty()) {
+    const std::string& called = options_.neural_lm_name;
+    neural_lm_ = metadata_of<NeuralLmMetadata>(file, called);
+    open(Network::kNeuralLm, file, called, names_of(kNeuralLmInputs), names_of(kNeuralLmOutputs));
+    warm_up(tree_work(smallest_tree()), called);
   }
-  check_shapes();
+  check_sizes();
   fusion(Options(), true, std::nullopt);  // built now, because the lexicon takes most of a second
-  // The first run of a graph takes several times as long, and must not delay the first words.
-  Cache cache = new_cache(1);
-  const EncoderStep silence{0, true, true, std::vector<float>(7 * kNumBins), 7, 7};
-  undamaged<std::runtime_error>(name, " is damaged: its graph cannot be run", [&] { step(silence, cache); });
+  const EncoderStep silence{kStreamSlot, true, true, std::vector<float>(7 * kNumBins), 7, 7};
+  warm_up(encoder_work(silence, {metadata_.vocab_size(), metadata_.dim, metadata_.num_phone_tokens(), 1}), name);
   if (!lm_ && !metadata_.phones.empty()) log(false, name + " is " + kNoLanguageModel + "; name one with lm_path");
   log(false, name + " opened with " + runtime_.description());
 }
@@ -103,116 +119,81 @@ std::shared_ptr<const LmFusion> Model::fusion(const Options& given, bool use_lm,
   return fusion_;
 }
 
-void Model::check_shapes() const {
+void Model::check_sizes() const {
   const auto& meta = metadata_;
+  const Session& encoder = *graph(Network::kEncoder).session;
   const std::vector<std::string> inputs = meta.encoder_inputs(), outputs = meta.encoder_outputs();
   const auto require = [&](bool condition, const std::string& tensor) {
     if (condition) return;
     throw DamagedFileError(name_ + " is damaged: its graph has another size of " + tensor +
                            " than its metadata says; " + kExportAgain);
   };
-  require(same_sizes(encoder_.input_shape(0), {-1, -1, kNumBins}), inputs[0]);
-  require(same_sizes(encoder_.output_shape(0), {-1, -1, meta.vocab_size()}), outputs[0]);
-  require(same_sizes(encoder_.output_shape(1), {-1, -1, meta.dim}), outputs[1]);
+  require(same_sizes(encoder.input_shape(0), {-1, -1, kNumBins}), inputs[0]);
+  require(same_sizes(encoder.output_shape(0), {-1, -1, meta.vocab_size()}), outputs[0]);
+  require(same_sizes(encoder.output_shape(1), {-1, -1, meta.dim}), outputs[1]);
   for (std::size_t i = 0; i < meta.states.size(); ++i) {
     const Shape& sizes = meta.states[i].sizes;
-    require(same_sizes(encoder_.input_shape(kNumInputs + i), sizes), inputs[kNumInputs + i]);
-    require(same_sizes(encoder_.output_shape(kNumOutputs + i), sizes), outputs[kNumOutputs + i]);
+    require(same_sizes(encoder.input_shape(kNumInputs + i), sizes), inputs[kNumInputs + i]);
+    require(same_sizes(encoder.output_shape(kNumOutputs + i), sizes), outputs[kNumOutputs + i]);
   }
   if (!meta.phones.empty()) {
     const std::size_t last = outputs.size() - 1;
-    require(same_sizes(encoder_.output_shape(last), {-1, -1, meta.num_phone_tokens()}), outputs[last]);
+    require(same_sizes(encoder.output_shape(last), {-1, -1, meta.num_phone_tokens()}), outputs[last]);
   }
 }
 
-Cache Model::new_cache(std::int64_t left_context) const {
-  Cache cache;
-  for (const StateTensor& state : metadata_.states) {
-    cache.push_back(
-        Tensor::zeros(runtime_, state.is_integer ? ort::kInt64 : ort::kFloat, state.shape(1, left_context)));
-  }
-  return cache;
+void Model::open(Network network, std::string_view onnx, const std::string& name,
+                 const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
+                 std::vector<StateTensor> states) const {
+  Graph opened{std::make_unique<const Session>(runtime_, onnx, name, options_.num_threads, inputs, outputs),
+               std::move(states), {}};
+  for (const StateTensor& state : opened.states) opened.new_states.push_back("new_" + state.name);
+  graph(network) = std::move(opened);
 }
 
-Model::Step Model::step(const EncoderStep& step, Cache& cache) const {
-  const Tensor features = Tensor::view(runtime_, step.features, {1, step.num_frames, kNumBins});
-  const std::vector<std::int64_t> num_valid{step.num_valid};
-  const Tensor valid = Tensor::view(runtime_, num_valid, {1});
-  std::vector<const Tensor*> inputs{&features, &valid};
-  for (const Tensor& state : cache) inputs.push_back(&state);
-  Step result;
-  result.outputs = encoder_.run(inputs);
-  const std::int64_t num_frames = (step.num_frames - kFeatureOverlap) / kSubsampling;
-  const auto rows = [&](std::size_t output, std::int64_t num_columns, const char* name) {
-    return Rows{result.outputs[output].floats({1, num_frames, num_columns}, name), num_frames, num_columns};
-  };
-  result.log_probs = rows(0, metadata_.vocab_size(), kEncoderOutputs[0]);
-  result.encoder_out = rows(1, metadata_.dim, kEncoderOutputs[1]);
-  if (!metadata_.phones.empty()) {
-    result.phone_log_probs = rows(result.outputs.size() - 1, metadata_.num_phone_tokens(), kPhoneOutput);
-  }
-  for (std::size_t i = 0; i < cache.size(); ++i) cache[i] = std::move(result.outputs[kNumOutputs + i]);
-  return result;
+// The first run of a graph takes several times as long, and must not delay the first words.
+void Model::warm_up(const Work& work, const std::string& name) const {
+  constexpr char kFault[] = " is damaged: its graph cannot be run";
+  State state;
+  const Run found = undamaged<std::runtime_error>(name, kFault, [&] { return run(work, state); });
+  undamaged(name, kFault, [&] { check_shapes(work, found.answer); });
 }
 
-std::vector<float> Model::score(const DecoderScoring& scoring) const {
-  const auto count = static_cast<std::int64_t>(scoring.tokens.size());
-  std::size_t longest = 1;
-  for (const auto& tokens : scoring.tokens) longest = std::max(longest, tokens.size());
-  std::vector<std::int64_t> padded(scoring.tokens.size() * longest), lengths;
-  for (std::size_t i = 0; i < scoring.tokens.size(); ++i) {
-    const auto start = padded.begin() + static_cast<std::ptrdiff_t>(i * longest);
-    std::copy(scoring.tokens[i].begin(), scoring.tokens[i].end(), start);
-    lengths.push_back(static_cast<std::int64_t>(scoring.tokens[i].size()));
+Model::Run Model::run(const Work& work, State& state) const {
+  const Graph& of_work = graph(work.network);
+  std::vector<const char*> inputs, outputs;
+  std::vector<Tensor> made;
+  std::vector<const Tensor*> tensors;
+  made.reserve(work.inputs.size());
+  for (const Input& input : work.inputs) {
+    inputs.push_back(input.name);
+    tensors.push_back(&made.emplace_back(Tensor::of(runtime_, input)));
   }
-  const Tensor tokens = Tensor::view(runtime_, padded, {count, static_cast<std::int64_t>(longest)});
-  const Tensor token_lengths = Tensor::view(runtime_, lengths, {count});
-  const Tensor encoder_out = Tensor::view(runtime_, scoring.encoder_out, {1, scoring.num_frames, metadata_.dim});
-  const std::vector<Tensor> outputs =
-      decoder_->run({&tokens, &token_lengths, &encoder_out}, std::size(kDecoderOutputs));
-  const float* scores = outputs[0].floats({count}, kDecoderOutputs[0]);
-  return std::vector<float>(scores, scores + count);
-}
-
-Model::Decoded Model::decode(const DecoderStep& step, DecoderCache& cache) const {
-  const auto count = static_cast<std::int64_t>(step.tokens.size());
-  const std::int64_t layers = metadata_.num_decoder_layers, dim = metadata_.dim;
-  if (step.begins()) {
-    cache = DecoderCache();
-    for (Tensor* none : {&cache.memory_keys, &cache.memory_values}) {
-      *none = Tensor::zeros(runtime_, ort::kFloat, {1, layers, 0, dim});
+  for (const WantedOutput& output : work.outputs) outputs.push_back(output.name);
+  if (work.state) {
+    const StateUse& use = *work.state;
+    if (use.begins) state.clear();
+    for (std::size_t i = 0; i < of_work.states.size(); ++i) {
+      const StateTensor& described = of_work.states[i];
+      if (use.begins) {
+        const auto type = described.is_integer ? ort::kInt64 : ort::kFloat;
+        state.push_back(Tensor::zeros(runtime_, type, described.shape(1, use.left_context)));
+      } else if (!use.parents.empty() && described.batch_axis < described.sizes.size()) {
+        state[i] = state[i].taken(described.batch_axis, use.parents);
+      }
+      inputs.push_back(described.name.c_str());
+      outputs.push_back(of_work.new_states[i].c_str());
     }
+    for (const Tensor& tensor : state) tensors.push_back(&tensor);
   }
-  const std::int64_t size = layers * cache.num_tokens * dim;  // of a hypothesis
-  const Shape shape{count, layers, cache.num_tokens, dim};
-  std::vector<float> keys, values;
-  const auto select = [&](const Tensor& from, std::vector<float>& to) {
-    if (cache.num_tokens == 0) return Tensor::zeros(runtime_, ort::kFloat, shape);
-    const float* rows = from.floats({cache.num_hypotheses, layers, cache.num_tokens, dim}, "a cache");
-    for (const std::int64_t parent : step.parents) {
-      to.insert(to.end(), rows + parent * size, rows + (parent + 1) * size);
-    }
-    return Tensor::view(runtime_, to, shape);
-  };
-  const std::vector<std::int64_t> no_lengths(step.tokens.size());
-  const Tensor tokens = Tensor::zeros(runtime_, ort::kInt64, {count, 0});
-  const Tensor lengths = Tensor::view(runtime_, no_lengths, {count});
-  const Shape frames{1, step.begins() ? step.num_frames : 0, dim};
-  const Tensor encoder_out = step.begins() ? Tensor::view(runtime_, step.encoder_out, frames)
-                                           : Tensor::zeros(runtime_, ort::kFloat, frames);
-  const Tensor previous = Tensor::view(runtime_, step.tokens, {count});
-  const Tensor past_keys = select(cache.keys, keys), past_values = select(cache.values, values);
-  Decoded result;
-  result.outputs = decoder_->run({&tokens, &lengths, &encoder_out, &previous, &past_keys, &past_values,
-                                  &cache.memory_keys, &cache.memory_values});
-  const std::int64_t vocab_size = metadata_.vocab_size();
-  result.log_probs = {result.outputs[1].floats({count, 1, vocab_size}, kDecoderStepOutputs[0]), count, vocab_size};
-  cache = {count,
-           cache.num_tokens + 1,
-           std::move(result.outputs[2]),
-           std::move(result.outputs[3]),
-           std::move(result.outputs[4]),
-           std::move(result.outputs[5])};
+  Run result{of_work.session->run(inputs, tensors, outputs), {}};
+  if (work.state) {
+    const auto first = result.tensors.begin() + static_cast<std::ptrdiff_t>(work.outputs.size());
+    state.assign(std::make_move_iterator(first), std::make_move_iterator(result.tensors.end()));
+    if (work.state->keep == StateUse::Keep::kNot) state.clear();
+    result.tensors.erase(first, result.tensors.end());
+  }
+  for (const Tensor& tensor : result.tensors) result.answer.push_back(tensor.output());
   return result;
 }
 
@@ -223,16 +204,12 @@ void Model::open_decoder(bool by_steps) const {
                                 (by_steps ? "search" : "rescore") + " with: use search beam, or export it again");
   }
   const std::lock_guard<std::mutex> lock(decoder_mutex_);
-  if (decoder_) return;
+  if (graph(Network::kDecoder).session) return;
   const std::string name = "the decoder in " + name_;
   properties_of(metadata_.decoder_onnx, name, false);
-  std::vector<std::string> outputs = names_of(kDecoderOutputs), with_defaults;
-  if (has_steps) {
-    outputs.insert(outputs.end(), std::begin(kDecoderStepOutputs), std::end(kDecoderStepOutputs));
-    with_defaults = names_of(kDecoderPast);
-  }
-  decoder_ = std::make_unique<const Session>(runtime_, metadata_.decoder_onnx, name, options_.num_threads,
-                                             names_of(kDecoderInputs), std::move(outputs), with_defaults);
+  std::vector<std::string> outputs = names_of(kDecoderOutputs);
+  if (has_steps) outputs.insert(outputs.end(), std::begin(kDecoderStepOutputs), std::end(kDecoderStepOutputs));
+  open(Network::kDecoder, metadata_.decoder_onnx, name, names_of(kDecoderInputs), outputs, metadata_.decoder_states());
 }
 
 void Model::log(bool is_error, const std::string& text) const {

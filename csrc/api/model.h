@@ -1,8 +1,9 @@
-// An open model file: the step function, the decoder's scores and steps, and the language models next to it.
+// An open model file: its networks, and the language models next to it.
 //
-// The counterpart of asr/runtime/onnx_model.py. It holds only weights; a stream passes in its cache.
+// The counterpart of asr/runtime/onnx_model.py. It holds only weights; a stream passes in its states.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -16,9 +17,9 @@
 #include "search/lm_fusion.h"
 #include "metadata.h"
 #include "options.h"
-#include "api/networks.h"
 #include "api/onnxruntime.h"
-#include "segment.h"
+#include "segment_options.h"
+#include "text/punctuation.h"
 
 namespace asr_stream {
 
@@ -32,16 +33,8 @@ struct ModelOptions {
   std::function<void(bool is_error, const char* text)> log;
 };
 
-// The state of a stream: one tensor for each state of the model. A value type.
-using Cache = std::vector<Tensor>;
-
-// State of the decoder between the steps of an utterance.
-struct DecoderCache {
-  std::int64_t num_hypotheses = 1;    // N
-  std::int64_t num_tokens = 0;        // P, of each hypothesis
-  Tensor keys, values;                // (N, layers, P, dim) of the last step
-  Tensor memory_keys, memory_values;  // (1, layers, T, dim), of the encoder's output
-};
+// What a network carries between its runs: a tensor for each of its states.
+using State = std::vector<Tensor>;
 
 // Immutable and thread-safe.
 class Model {
@@ -50,33 +43,21 @@ class Model {
   // std::invalid_argument for an invalid option.
   Model(std::string_view onnx, const std::string& name, ModelOptions options);
 
-  Cache new_cache(std::int64_t left_context) const;  // before the first chunk
-
-  // Encodes one chunk and updates `cache`. `outputs` owns log_probs (c, vocab_size), encoder_out (c, dim) and, for a
-  // model with phones, phone_log_probs (c, num_phone_tokens).
-  struct Step {
-    std::vector<Tensor> outputs;
-    Rows log_probs, encoder_out, phone_log_probs;
+  // Runs the network of `work` and updates the state of its slot, which may be empty if it begins. Throws
+  // std::runtime_error. `tensors` own the numbers of `answer`.
+  struct Run {
+    std::vector<Tensor> tensors;
+    Answer answer;
   };
-  Step step(const EncoderStep& step, Cache& cache) const;
+  Run run(const Work& work, State& state) const;
 
-  // Log-probabilities (N,) of complete sentences including their end, from the decoder.
-  std::vector<float> score(const DecoderScoring& scoring) const;
-
-  // One step of the decoder; updates `cache`. `outputs` owns log_probs (N, vocab_size).
-  struct Decoded {
-    std::vector<Tensor> outputs;
-    Rows log_probs;
-  };
-  Decoded decode(const DecoderStep& step, DecoderCache& cache) const;
-
-  // Opens the decoder, before the first `score` or, by_steps, `decode`. Throws std::invalid_argument if the model has
-  // none.
+  // Opens the decoder, before its first run. by_steps: it searches. Throws std::invalid_argument if the model has none.
   void open_decoder(bool by_steps) const;
 
-  const PunctuationModel* punctuation() const noexcept { return punctuation_.get(); }  // may be null
+  // Each may be null.
+  const std::shared_ptr<const PunctuationMetadata>& punctuation() const noexcept { return punctuation_; }
   const NgramLm* lm() const noexcept { return lm_.get(); }
-  const NeuralLmModel* neural_lm() const noexcept { return neural_lm_.get(); }
+  const std::shared_ptr<const NeuralLmMetadata>& neural_lm() const noexcept { return neural_lm_; }
 
   const ModelMetadata& metadata() const noexcept { return metadata_; }
   const std::map<std::string, std::string>& properties() const noexcept { return properties_; }
@@ -86,7 +67,18 @@ class Model {
   void log(bool is_error, const std::string& text) const;
 
  private:
-  void check_shapes() const;
+  // An open graph, and the tensors that it carries.
+  struct Graph {
+    std::unique_ptr<const Session> session;
+    std::vector<StateTensor> states;
+    std::vector<std::string> new_states;  // their outputs
+  };
+
+  Graph& graph(Network network) const { return graphs_[static_cast<std::size_t>(network)]; }
+  void open(Network network, std::string_view onnx, const std::string& name, const std::vector<std::string>& inputs,
+            const std::vector<std::string>& outputs, std::vector<StateTensor> states = {}) const;
+  void warm_up(const Work& work, const std::string& name) const;
+  void check_sizes() const;
 
   ModelOptions options_;
   std::string name_;
@@ -97,11 +89,10 @@ class Model {
   mutable LmFusionOptions fusion_weights_;  // weights of `fusion_`, the most recent fusion without hotwords, or null
   mutable std::shared_ptr<const LmFusion> fusion_;
   const OnnxRuntime& runtime_;
-  Session encoder_;
-  std::unique_ptr<const PunctuationModel> punctuation_;
-  std::unique_ptr<const NeuralLmModel> neural_lm_;
+  std::shared_ptr<const PunctuationMetadata> punctuation_;
+  std::shared_ptr<const NeuralLmMetadata> neural_lm_;
   mutable std::mutex decoder_mutex_;
-  mutable std::unique_ptr<const Session> decoder_;  // set once
+  mutable std::array<Graph, kNumNetworks> graphs_;  // each is set once
 };
 
 // Reads all bytes of a file. Throws FileError.

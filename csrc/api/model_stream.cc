@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <exception>
 #include <utility>
-#include <variant>
 
 namespace asr_stream {
 
@@ -18,15 +17,11 @@ std::shared_ptr<const SegmentOptions> new_segment_options(const Model& model, co
   if (assets.phrases) {
     open.phrases = new_phrases(options, assets.use_lm ? model.lm() : nullptr, model.metadata(), *assets.phrases);
   }
-  if (model.punctuation()) open.punctuation = model.punctuation()->metadata();
-  if (model.neural_lm() && use_lm) open.neural_lm = model.neural_lm()->metadata();
+  open.punctuation = model.punctuation();
+  if (use_lm) open.neural_lm = model.neural_lm();
   auto segment = segment_options(options, model.metadata(), open, assets);
   if (segment->uses_decoder()) model.open_decoder(segment->searches_jointly());
   return segment;
-}
-
-std::int32_t left_context_ms(const Model& model, const Options& options) {
-  return resolved(options, model.metadata()).left_context_ms;
 }
 
 }  // namespace
@@ -35,8 +30,6 @@ ModelStream::ModelStream(std::shared_ptr<const Model> model, std::int32_t sample
                          const StreamAssets& assets)
     : model_(std::move(model)),
       sample_rate_(sample_rate),
-      left_context_ms_(left_context_ms(*model_, options)),
-      next_left_context_ms_(left_context_ms_),
       options_(new_segment_options(*model_, options, assets)),
       stream_(options_) {
   check_sample_rate(sample_rate_);
@@ -47,7 +40,7 @@ void ModelStream::accept(const Sample* samples, std::size_t count) {
   do {  // in pieces of a second, so that the stream copies little of the queued audio
     const std::size_t piece = std::min(count, static_cast<std::size_t>(sample_rate_));
     stream_.accept(samples, piece, sample_rate_);
-    work();
+    run_until_done();
     samples += piece;
     count -= piece;
   } while (count);
@@ -58,25 +51,24 @@ template void ModelStream::accept(const std::int16_t* samples, std::size_t count
 
 void ModelStream::gap(std::int64_t num_samples) {
   stream_.gap(num_samples, sample_rate_);
-  work();
+  run_until_done();
 }
 
 void ModelStream::end_utterance() {
   stream_.end_utterance();
-  work();
+  run_until_done();
 }
 
 void ModelStream::change(const Options& options, const StreamAssets& assets) {
   auto changed = new_segment_options(*model_, options, assets);
   stream_.change(changed);
   options_ = std::move(changed);
-  next_left_context_ms_ = left_context_ms(*model_, options);
-  work();
+  run_until_done();
 }
 
 void ModelStream::finish() {
   stream_.finish();
-  work();
+  run_until_done();
 }
 
 std::optional<Event> ModelStream::next_event() {
@@ -87,51 +79,25 @@ std::optional<Event> ModelStream::next_event() {
   return event;
 }
 
-void ModelStream::work() {
-  while (const Work* work = stream_.work()) answer(*work);
-}
-
-// Runs a network that is not the encoder; returns none if it fails.
-template <typename Network>
-auto ModelStream::run(Network network) -> std::optional<decltype(network())> {
-  try {
-    return network();
-  } catch (const std::exception& error) {
-    stream_.not_answered(error.what());
-    return std::nullopt;
-  }
-}
-
-void ModelStream::answer(const Work& work) {
-  if (const auto* step = std::get_if<EncoderStep>(&work)) {
-    if (num_changes_ < stream_.num_changes()) {  // until then, the current utterance is still processed
-      num_changes_ = stream_.num_changes();
-      left_context_ms_ = next_left_context_ms_;
+void ModelStream::run_until_done() {
+  std::optional<std::size_t> passing;  // slot of a state that only the next work may use
+  while (const std::shared_ptr<const Work> work = stream_.work()) {
+    const StateUse* use = work->state ? &*work->state : nullptr;
+    if (passing && !(use && use->slot == *passing)) states_[*passing].clear();
+    passing.reset();
+    if (use && use->keep == StateUse::Keep::kForNextWork) passing = use->slot;
+    Model::Run run;
+    State none;
+    try {
+      run = model_->run(*work, use ? states_[use->slot] : none);
+    } catch (const std::exception& error) {
+      if (work->network == Network::kEncoder) stream_.attempt([] { throw; });
+      stream_.not_answered(error.what());
+      continue;
     }
-    Cache& cache = caches_[step->view];
-    Model::Step result;
-    stream_.attempt([&] {
-      if (step->begins) cache = model_->new_cache(left_context_ms_ / kEncoderFrameMs);
-      result = model_->step(*step, cache);
-      if (step->ends) cache = Cache();
-    });
-    stream_.stepped(result.log_probs, result.encoder_out, result.phone_log_probs);
-  } else if (const auto* units = std::get_if<PunctuationUnits>(&work)) {
-    const auto answer = run([&] { return model_->punctuation()->run(*units); });
-    if (answer) stream_.punctuated(answer->mark_probs, answer->case_probs);
-  } else if (std::holds_alternative<DecoderStep>(work)) {
-    DecoderCache cache;  // one step follows another
-    while (const auto* step = std::get_if<DecoderStep>(stream_.work())) {
-      const auto result = run([&] { return model_->decode(*step, cache); });
-      if (result) stream_.decoded(result->log_probs);
-    }
-  } else if (const auto* tree = std::get_if<PieceTree>(&work)) {
-    const auto log_probs = run([&] { return model_->neural_lm()->score(*tree); });
-    if (log_probs) stream_.lm_scored(*log_probs);
-  } else {
-    const auto scores = run([&] { return model_->score(std::get<DecoderScoring>(work)); });
-    if (scores) stream_.scored(*scores);
+    stream_.answer(run.answer);
   }
+  if (passing) states_[*passing].clear();
 }
 
 }  // namespace asr_stream

@@ -1,4 +1,4 @@
-// A stream over a model: runs the networks that the core's stream (csrc/stream.h) asks for, with its caches.
+// A stream over a model: runs the networks that the core's stream (csrc/stream.h) asks for, with their states.
 #pragma once
 
 #include <array>
@@ -39,19 +39,13 @@ class ModelStream {
   const Model& model() const noexcept { return *model_; }
 
  private:
-  void work();
-  void answer(const Work& work);
-  template <typename Network>
-  auto run(Network network) -> std::optional<decltype(network())>;
+  void run_until_done();
 
   std::shared_ptr<const Model> model_;
   std::int32_t sample_rate_;   // for accept and gap
-  std::int32_t left_context_ms_;
-  std::int32_t next_left_context_ms_;  // in effect after the next change of options
-  std::int64_t num_changes_ = 0;
   std::shared_ptr<const SegmentOptions> options_;  // most recently given
   Stream stream_;
-  std::array<Cache, 1 + kNumViews> caches_;  // one for the stream, and one per view in the second pass
+  std::array<State, kNumSlots> states_;
   std::deque<Event> events_;
 };
 

@@ -160,18 +160,18 @@ Tensor Tensor::zeros(const OnnxRuntime& runtime, ort::ElementType type, const Sh
   return tensor;
 }
 
-template <typename T>
-Tensor Tensor::view(const OnnxRuntime& runtime, const std::vector<T>& data, const Shape& shape) {
-  constexpr ort::ElementType type = std::is_same_v<T, float> ? ort::kFloat : ort::kInt64;
+Tensor Tensor::of(const OnnxRuntime& runtime, const Input& input) {
   ort::Value* value = nullptr;
-  auto* elements = const_cast<T*>(data.data());  // ONNX Runtime does not write to inputs
-  runtime.check(runtime.api().CreateTensorWithDataAsOrtValue(runtime.memory(), elements, data.size() * sizeof(T),
-                                                             shape.data(), shape.size(), type, &value));
+  std::visit([&](const auto& data) {
+    using T = typename std::decay_t<decltype(data)>::value_type;
+    constexpr ort::ElementType type = std::is_same_v<T, float> ? ort::kFloat : ort::kInt64;
+    static T nothing{};  // ONNX Runtime takes no null for no elements
+    auto* elements = data.empty() ? &nothing : const_cast<T*>(data.data());  // it does not write to inputs
+    runtime.check(runtime.api().CreateTensorWithDataAsOrtValue(runtime.memory(), elements, data.size() * sizeof(T),
+                                                               input.shape.data(), input.shape.size(), type, &value));
+  }, input.data);
   return Tensor(runtime, value);
 }
-
-template Tensor Tensor::view(const OnnxRuntime& runtime, const std::vector<float>& data, const Shape& shape);
-template Tensor Tensor::view(const OnnxRuntime& runtime, const std::vector<std::int64_t>& data, const Shape& shape);
 
 namespace {
 
@@ -191,47 +191,63 @@ TensorShape describe(const OnnxRuntime& runtime, const ort::TensorInfo* info) {
   return found;
 }
 
-std::string to_string(const Shape& shape) {
-  std::string text = "(";
-  for (std::size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
-  return text + ")";
+TensorShape describe(const OnnxRuntime& runtime, const ort::Value* value) {
+  ort::TensorInfo* info = nullptr;
+  runtime.check(runtime.api().GetTensorTypeAndShape(value, &info));
+  const ort::Owned<ort::TensorInfo> guard(info, runtime.api().ReleaseTensorTypeAndShapeInfo);
+  return describe(runtime, info);
+}
+
+void* elements(const OnnxRuntime& runtime, const ort::Value* value) {
+  void* data = nullptr;
+  runtime.check(runtime.api().GetTensorMutableData(const_cast<ort::Value*>(value), &data));
+  return data;
+}
+
+std::size_t product(const Shape& shape, std::size_t from, std::size_t to) {
+  std::size_t result = 1;
+  for (std::size_t i = from; i < to; ++i) result *= static_cast<std::size_t>(shape[i]);
+  return result;
 }
 
 }  // namespace
 
-const float* Tensor::floats(const Shape& shape, const char* what) const {
-  const ort::Api& api = runtime_->api();
-  ort::TensorInfo* info = nullptr;
-  runtime_->check(api.GetTensorTypeAndShape(value_.get(), &info));
-  const ort::Owned<ort::TensorInfo> guard(info, api.ReleaseTensorTypeAndShapeInfo);
-  const TensorShape found = describe(*runtime_, info);
-  if (found.type != ort::kFloat || found.shape != shape) {
-    throw std::runtime_error(std::string("the network gave ") + what + " of shape " + to_string(found.shape) +
-                             "; expected float32 " + to_string(shape));
+Output Tensor::output() const {
+  TensorShape found = describe(*runtime_, get());
+  if (found.type != ort::kFloat) throw std::runtime_error("the network gave an output that is not float32");
+  return {static_cast<const float*>(elements(*runtime_, get())), std::move(found.shape)};
+}
+
+Tensor Tensor::taken(std::size_t axis, const std::vector<std::int64_t>& rows) const {
+  const TensorShape found = describe(*runtime_, get());
+  Shape shape = found.shape;
+  shape.at(axis) = static_cast<std::int64_t>(rows.size());
+  Tensor result = zeros(*runtime_, found.type, shape);
+  const std::size_t element = found.type == ort::kFloat ? sizeof(float) : sizeof(std::int64_t);
+  const std::size_t size = element * product(shape, axis + 1, shape.size());
+  const std::size_t num_rows = product(found.shape, axis, axis + 1);
+  const auto* from = static_cast<const char*>(elements(*runtime_, get()));
+  auto* to = static_cast<char*>(elements(*runtime_, result.get()));
+  for (std::size_t block = size ? product(shape, 0, axis) : 0; block > 0; --block, from += num_rows * size) {
+    for (const std::int64_t row : rows) {
+      std::memcpy(to, from + static_cast<std::size_t>(row) * size, size);
+      to += size;
+    }
   }
-  void* data = nullptr;
-  runtime_->check(api.GetTensorMutableData(value_.get(), &data));
-  return static_cast<const float*>(data);
+  return result;
 }
 
 Session::Session(const OnnxRuntime& runtime, std::string_view onnx, const std::string& name, int num_threads,
-                 std::vector<std::string> inputs, std::vector<std::string> outputs,
-                 const std::vector<std::string>& with_defaults)
-    : runtime_(runtime),
-      input_names_(std::move(inputs)),
-      output_names_(std::move(outputs)),
-      session_(nullptr, runtime.api().ReleaseSession) {
-  for (const std::string& output : output_names_) outputs_.push_back(output.c_str());
+                 const std::vector<std::string>& inputs, const std::vector<std::string>& outputs)
+    : runtime_(runtime), session_(nullptr, runtime.api().ReleaseSession) {
   undamaged<std::runtime_error>(name, " is not an ONNX file, or it is damaged", [&] { open(onnx, num_threads); });
   const std::vector<std::string> found_inputs = names(true), found_outputs = names(false);
-  const bool gives = found_outputs.size() >= output_names_.size() &&
-                     std::equal(output_names_.begin(), output_names_.end(), found_outputs.begin());
-  if (found_inputs != input_names_ || !gives) {
+  const bool gives = found_outputs.size() >= outputs.size() &&
+                     std::equal(outputs.begin(), outputs.end(), found_outputs.begin());
+  if (found_inputs != inputs || !gives) {
     throw DamagedFileError(name + " is not an asr-stream model: its graph takes " + join(found_inputs) + " and gives " +
                            join(found_outputs) + "; `asr export` writes one");
   }
-  input_names_.insert(input_names_.end(), with_defaults.begin(), with_defaults.end());
-  for (const std::string& input : input_names_) inputs_.push_back(input.c_str());
 }
 
 void Session::open(std::string_view onnx, int num_threads) {
@@ -255,16 +271,17 @@ void Session::open(std::string_view onnx, int num_threads) {
   session_.reset(session);
 }
 
-std::vector<Tensor> Session::run(const std::vector<const Tensor*>& inputs, std::size_t num_outputs) const {
+std::vector<Tensor> Session::run(const std::vector<const char*>& inputs, const std::vector<const Tensor*>& tensors,
+                                 const std::vector<const char*>& outputs) const {
   std::vector<const ort::Value*> values;
-  for (const Tensor* tensor : inputs) values.push_back(tensor->get());
-  std::vector<ort::Value*> results(num_outputs, nullptr);
-  std::vector<Tensor> outputs;
-  outputs.reserve(num_outputs);  // before the run, whose results need an owner
-  runtime_.check(runtime_.api().Run(session_.get(), nullptr, inputs_.data(), values.data(), values.size(),
-                                    outputs_.data(), num_outputs, results.data()));
-  for (ort::Value* result : results) outputs.emplace_back(runtime_, result);
-  return outputs;
+  for (const Tensor* tensor : tensors) values.push_back(tensor->get());
+  std::vector<ort::Value*> results(outputs.size(), nullptr);
+  std::vector<Tensor> owned;
+  owned.reserve(outputs.size());  // before the run, whose results need an owner
+  runtime_.check(runtime_.api().Run(session_.get(), nullptr, inputs.data(), values.data(), values.size(),
+                                    outputs.data(), outputs.size(), results.data()));
+  for (ort::Value* result : results) owned.emplace_back(runtime_, result);
+  return owned;
 }
 
 std::vector<std::string> Session::names(bool inputs) const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "api/onnxruntime_api.h"
+#include "work.h"
 
 namespace asr_stream {
 
@@ -37,9 +38,7 @@ class OnnxRuntime {
   ort::MemoryInfo* memory_ = nullptr;
 };
 
-using Shape = std::vector<std::int64_t>;
-
-// An array in ONNX Runtime's memory, or a view of the caller's. Move-only; empty by default.
+// An array in ONNX Runtime's memory, or in the caller's. Move-only; empty by default.
 class Tensor {
  public:
   Tensor() = default;
@@ -47,12 +46,13 @@ class Tensor {
       : runtime_(&runtime), value_(value, runtime.api().ReleaseValue) {}
 
   static Tensor zeros(const OnnxRuntime& runtime, ort::ElementType type, const Shape& shape);
-  // Must not outlive `data`. The data is not changed.
-  template <typename T>  // float or std::int64_t
-  static Tensor view(const OnnxRuntime& runtime, const std::vector<T>& data, const Shape& shape);
+  // Must not outlive `input`, whose data is not changed.
+  static Tensor of(const OnnxRuntime& runtime, const Input& input);
 
-  // The elements. Throws std::runtime_error unless the tensor is float32 with this shape.
-  const float* floats(const Shape& shape, const char* what) const;
+  // The elements, for as long as the tensor exists. Throws std::runtime_error unless it is float32.
+  Output output() const;
+  // The elements `rows` of an axis, in this order.
+  Tensor taken(std::size_t axis, const std::vector<std::int64_t>& rows) const;
 
   const ort::Value* get() const noexcept { return value_.get(); }
 
@@ -65,15 +65,13 @@ class Tensor {
 class Session {
  public:
   // onnx: the bytes of the file. Checks that the graph needs exactly these inputs and that its first outputs are these.
-  // with_defaults: inputs with default values, which follow the others. Throws DamagedFileError and OnnxRuntimeError
-  // with `name`.
+  // Throws DamagedFileError and OnnxRuntimeError with `name`.
   Session(const OnnxRuntime& runtime, std::string_view onnx, const std::string& name, int num_threads,
-          std::vector<std::string> inputs, std::vector<std::string> outputs,
-          const std::vector<std::string>& with_defaults = {});
+          const std::vector<std::string>& inputs, const std::vector<std::string>& outputs);
 
-  // The outputs for the first inputs; the others have default values. num_outputs: only the first ones are computed.
-  std::vector<Tensor> run(const std::vector<const Tensor*>& inputs, std::size_t num_outputs) const;
-  std::vector<Tensor> run(const std::vector<const Tensor*>& inputs) const { return run(inputs, outputs_.size()); }
+  // The outputs of these names for the inputs of these names; other inputs have default values.
+  std::vector<Tensor> run(const std::vector<const char*>& inputs, const std::vector<const Tensor*>& tensors,
+                          const std::vector<const char*>& outputs) const;
 
   // Shapes as declared by the graph, with -1 for dynamic sizes. Input 0 is the first.
   Shape input_shape(std::size_t index) const { return shape(index, true); }
@@ -85,8 +83,6 @@ class Session {
   Shape shape(std::size_t index, bool input) const;
 
   const OnnxRuntime& runtime_;
-  std::vector<std::string> input_names_, output_names_;
-  std::vector<const char*> inputs_, outputs_;  // the same
   ort::Owned<ort::Session> session_;
 };
 

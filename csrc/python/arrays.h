@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include "encoder_step.h"
+#include "work.h"
 
 namespace asr_stream {
 
@@ -18,13 +18,14 @@ inline std::string type_name(const py::handle& object) {
   return py::str(py::type::handle_of(object).attr("__name__"));
 }
 
-// TypeError unless `object` is a NumPy array; ValueError unless it has `ndim` dimensions, is C-contiguous and aligned.
+// TypeError unless `object` is a NumPy array; ValueError unless it has `ndim` dimensions (any if negative), is
+// C-contiguous and aligned.
 inline py::array require_array(const py::object& object, py::ssize_t ndim, const char* what) {
   if (!py::isinstance<py::array>(object)) {
     throw py::type_error(std::string(what) + " must be a numpy.ndarray, got " + type_name(object));
   }
   auto array = py::reinterpret_borrow<py::array>(object);
-  if (array.ndim() != ndim) {
+  if (ndim >= 0 && array.ndim() != ndim) {
     throw py::value_error(std::string(what) + " must have " + std::to_string(ndim) + " dimension" +
                           (ndim == 1 ? "" : "s") + ", got " + std::to_string(array.ndim()) +
                           (ndim == 1 ? "; pass one channel at a time" : ""));
@@ -49,16 +50,16 @@ inline py::array require_bytes(const py::object& object, const char* what) {
   return array;
 }
 
-// As `require_array`, two-dimensional; TypeError unless it is float32.
-inline py::array require_rows(const py::object& object, const char* what) {
-  const py::array array = require_array(object, 2, what);
+// As `require_array`; TypeError unless it is float32.
+inline py::array require_floats(const py::object& object, const char* what, py::ssize_t ndim = -1) {
+  const py::array array = require_array(object, ndim, what);
   if (!py::isinstance<py::array_t<float>>(array)) throw_dtype_error(array, what, "float32");
   return array;
 }
 
-// `require_rows` as a view, for as long as the caller keeps `object` alive.
+// A matrix, for as long as the caller keeps `object` alive.
 inline Rows rows_of(const py::object& object, const char* what) {
-  const py::array array = require_rows(object, what);
+  const py::array array = require_floats(object, what, 2);
   return Rows{static_cast<const float*>(array.data()), array.shape(0), array.shape(1)};
 }
 

@@ -81,7 +81,8 @@ void bind_contract(py::module_& m) {
           },
           "batch_size"_a, "left_context"_a);
   py::class_<ModelMetadata>(m, "ModelMetadata")
-      .def(py::init<const std::map<std::string, std::string>&>(), "properties"_a);
+      .def(py::init<const std::map<std::string, std::string>&>(), "properties"_a)
+      .def_property_readonly("decoder_states", &ModelMetadata::decoder_states);
   m.attr("PUNCTUATION_TYPE") = kPunctuationType;
   m.attr("PUNCTUATION_VERSION") = kPunctuationVersion;
   m.attr("PUNCTUATION_INPUTS") = to_tuple(kPunctuationInputs);

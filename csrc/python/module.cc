@@ -124,7 +124,7 @@ void bind_search_methods(py::class_<Exclusive<Search>>& cls) {
   cls.def(
          "advance",
          [](Self& self, const py::object& log_probs) {
-           const py::array array = require_rows(log_probs, "log_probs");
+           const py::array array = require_floats(log_probs, "log_probs", 2);
            const auto* data = static_cast<const float*>(array.data());
            const std::int64_t num_frames = array.shape(0), vocab_size = array.shape(1);
            self([&](Search& search) { search.advance(data, num_frames, vocab_size); });
@@ -209,6 +209,12 @@ void bind_ctc(py::module_& m) {
 
   constexpr JointSearchOptions defaults;
   m.attr("JOINT_BEAM_SIZE") = defaults.beam_size;
+  const auto to_array = [](const std::vector<std::int64_t>& values) {
+    return py::array_t<std::int64_t>(static_cast<py::ssize_t>(values.size()), values.data());
+  };
+  py::class_<DecoderStep>(m, "DecoderStep")
+      .def_property_readonly("parents", [to_array](const DecoderStep& step) { return to_array(step.parents); })
+      .def_property_readonly("tokens", [to_array](const DecoderStep& step) { return to_array(step.tokens); });
   using Joint = Exclusive<JointSearch>;
   py::class_<Joint>(m, "JointSearch")
       .def(py::init([](const py::object& log_probs, double ctc_weight, std::size_t beam_size) {

@@ -55,14 +55,10 @@ void bind_punctuation(py::module_& m) {
       "unit"_a);
   m.def("pause_class", &pause_class, "pause_s"_a);
   py::class_<PunctuationUnits>(m, "PunctuationUnits")
-      .def_property_readonly("features", [](const PunctuationUnits& units) {
-        py::array_t<std::int64_t> features({units.pauses.size(), kNumWordFeatures});
-        std::copy(units.features.begin(), units.features.end(), features.mutable_data());
-        return features;
-      })
-      .def_property_readonly("pauses", [](const PunctuationUnits& units) {
-        return py::array_t<std::int64_t>(static_cast<py::ssize_t>(units.pauses.size()), units.pauses.data());
-      })
+      .def_property_readonly("work",
+                             [](const PunctuationUnits& units) {
+                               return std::make_shared<Work>(punctuation_work(units));
+                             })
       .def_readonly("first_word", &PunctuationUnits::first_word)
       .def_readonly("num_words", &PunctuationUnits::num_words);
   m.def(

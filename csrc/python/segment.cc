@@ -29,13 +29,6 @@ py::list to_list(const std::vector<Word>& words) {
   return list;
 }
 
-py::array_t<float> to_array(const std::vector<float>& values, std::int64_t num_rows) {
-  const std::int64_t num_columns = num_rows ? static_cast<std::int64_t>(values.size()) / num_rows : 0;
-  py::array_t<float> array({static_cast<py::ssize_t>(num_rows), static_cast<py::ssize_t>(num_columns)});
-  std::copy(values.begin(), values.end(), array.mutable_data());
-  return array;
-}
-
 using ExclusiveStream = Exclusive<Stream>;
 using ExclusiveResampler = Exclusive<Resampler>;
 
@@ -49,31 +42,32 @@ py::array_t<T> to_array(const std::vector<T>& values) {
   return py::array_t<T>(static_cast<py::ssize_t>(values.size()), values.data());
 }
 
-// Copies the answer while the object is held, because another thread may use the object as soon as it is released.
-py::object work(ExclusiveStream& self) {
-  std::unique_ptr<Work> copy = self([](Stream& stream) {
-    const Work* work = stream.work();
-    return work ? std::make_unique<Work>(*work) : nullptr;
-  });
-  if (!copy) return py::none();
-  return std::visit([](auto& kind) -> py::object { return py::cast(std::move(kind)); }, *copy);
+// The inputs as arrays in the memory of `work`, by name.
+py::dict inputs(const std::shared_ptr<Work>& work) {
+  const py::object owner = py::cast(work);
+  py::dict found;
+  for (const Input& input : work->inputs) {
+    std::visit([&](const auto& data) {
+      using T = typename std::decay_t<decltype(data)>::value_type;
+      py::array_t<T> array(input.shape, data.data(), owner);
+      array.attr("setflags")("write"_a = false);
+      found[input.name] = std::move(array);
+    }, input.data);
+  }
+  return found;
 }
 
-void punctuated(ExclusiveStream& self, const py::object& mark_probs, const py::object& case_probs) {
-  const py::array marks = require_rows(mark_probs, "mark_probs"), cases = require_rows(case_probs, "case_probs");
-  const auto numbers = [](const py::array& array) {
-    const auto* data = static_cast<const float*>(array.data());
-    return std::vector<float>(data, data + array.size());
-  };
-  const std::vector<float> mark_numbers = numbers(marks), case_numbers = numbers(cases);
-  self([&](Stream& stream) { stream.punctuated(mark_numbers, case_numbers); });
+std::shared_ptr<Work> work(ExclusiveStream& self) {
+  return std::const_pointer_cast<Work>(self([](Stream& stream) { return stream.work(); }));
 }
 
-void stepped(ExclusiveStream& self, const py::object& log_probs, const py::object& encoder_out,
-             const py::object& phone_log_probs) {
-  const Rows tokens = rows_of(log_probs, "log_probs"), vectors = rows_of(encoder_out, "encoder_out");
-  const Rows phones = phone_log_probs.is_none() ? Rows{} : rows_of(phone_log_probs, "phone_log_probs");
-  self([&](Stream& stream) { stream.stepped(tokens, vectors, phones); });
+void answer(ExclusiveStream& self, const std::vector<py::object>& outputs) {
+  Answer answer;
+  for (const py::object& output : outputs) {
+    const py::array array = require_floats(output, "an output");
+    answer.push_back({static_cast<const float*>(array.data()), {array.shape(), array.shape() + array.ndim()}});
+  }
+  self([&](Stream& stream) { stream.answer(answer); });
 }
 
 py::list take_events(ExclusiveStream& self) {
@@ -104,13 +98,6 @@ void bind_segment(py::module_& m) {
   }, "hypothesis"_a, "fusion"_a, "letters"_a, "tokens"_a);
   m.def("best_rescored", &best_rescored, "hypotheses"_a, "decoder_scores"_a, "ctc_weight"_a);
 
-  py::class_<EncoderStep>(m, "EncoderStep")
-      .def_readonly("view", &EncoderStep::view)
-      .def_readonly("begins", &EncoderStep::begins)
-      .def_readonly("ends", &EncoderStep::ends)
-      .def_readonly("num_valid", &EncoderStep::num_valid)
-      .def_readonly("num_frames", &EncoderStep::num_frames)
-      .def_property_readonly("features", [](const EncoderStep& s) { return to_array(s.features, s.num_frames); });
   py::class_<NeuralLmMetadata, std::shared_ptr<NeuralLmMetadata>>(m, "NeuralLmMetadata")
       .def(py::init<const std::map<std::string, std::string>&>(), "properties"_a)
       .def_readonly("share", &NeuralLmMetadata::share)
@@ -119,23 +106,27 @@ void bind_segment(py::module_& m) {
           "pieces_of", [](const NeuralLmMetadata& lm, const std::string& word) { return lm.pieces.of(word); },
           "word"_a);
 
-  py::class_<PieceTree>(m, "PieceTree")
-      .def_property_readonly("pieces", [](const PieceTree& tree) { return to_array(tree.pieces); })
-      .def_property_readonly("parents", [](const PieceTree& tree) { return to_array(tree.parents); })
-      .def_property_readonly("depths", [](const PieceTree& tree) { return to_array(tree.depths); })
-      .def_property_readonly("ends", [](const PieceTree& tree) { return to_array(tree.ends); });
-
-  py::class_<DecoderScoring>(m, "DecoderScoring")
-      .def_readonly("tokens", &DecoderScoring::tokens)
-      .def_property_readonly("encoder_out",
-                             [](const DecoderScoring& s) { return to_array(s.encoder_out, s.num_frames); });
-
-  py::class_<DecoderStep>(m, "DecoderStep")
-      .def_property_readonly("encoder_out", [](const DecoderStep& s) -> py::object {
-        return s.begins() ? py::object(to_array(s.encoder_out, s.num_frames)) : py::none();
-      })
-      .def_property_readonly("parents", [](const DecoderStep& s) { return to_array(s.parents); })
-      .def_property_readonly("tokens", [](const DecoderStep& s) { return to_array(s.tokens); });
+  py::class_<StateUse>(m, "StateUse")
+      .def_readonly("slot", &StateUse::slot)
+      .def_readonly("begins", &StateUse::begins)
+      .def_readonly("left_context", &StateUse::left_context)
+      .def_property_readonly("stays", [](const StateUse& use) { return use.keep == StateUse::Keep::kStays; })
+      .def_property_readonly("for_next", [](const StateUse& use) { return use.keep == StateUse::Keep::kForNextWork; })
+      .def_readonly("parents", &StateUse::parents);
+  py::class_<Work, std::shared_ptr<Work>>(m, "Work")
+      .def_property_readonly("network", [](const Work& work) { return names(work.network).name; })
+      .def_property_readonly("inputs", &inputs)
+      .def_property_readonly("outputs",
+                             [](const Work& work) {
+                               py::dict shapes;
+                               for (const WantedOutput& output : work.outputs) {
+                                 shapes[output.name] = py::tuple(py::cast(output.shape));
+                               }
+                               return shapes;
+                             })
+      .def_readonly("state", &Work::state)
+      .def_readonly("has_batch", &Work::has_batch)
+      .def_readonly("padded_size", &Work::padded_size);
 
   py::register_exception<StreamFailed>(m, "StreamFailed", PyExc_RuntimeError);
   py::class_<ExclusiveStream>(m, "Stream")
@@ -156,17 +147,7 @@ void bind_segment(py::module_& m) {
       .def("change", exclusive(&Stream::change), py::arg("options").none(false))
       .def("finish", exclusive(&Stream::finish))
       .def("work", &work)
-      .def("stepped", &stepped, "log_probs"_a, "encoder_out"_a, "phone_log_probs"_a = py::none())
-      .def("scored", exclusive(&Stream::scored), "scores"_a)
-      .def(
-          "decoded",
-          [](ExclusiveStream& self, const py::object& log_probs) {
-            const Rows rows = rows_of(log_probs, "log_probs");
-            self([&](Stream& stream) { stream.decoded(rows); });
-          },
-          "log_probs"_a)
-      .def("lm_scored", exclusive(&Stream::lm_scored), "log_probs"_a)
-      .def("punctuated", &punctuated, "mark_probs"_a, "case_probs"_a)
+      .def("answer", &answer, "outputs"_a)
       .def("not_answered", exclusive(&Stream::not_answered), "reason"_a)
       .def_property_readonly("failure", exclusive(&Stream::failure))
       .def("take_events", &take_events)

@@ -20,6 +20,37 @@ constexpr float kMinLogProb = -200.0f;
 
 }  // namespace
 
+Work decoder_work(DecoderStep step, std::vector<float> encoder_out, std::int64_t dim, std::int64_t vocab_size) {
+  const auto count = static_cast<std::int64_t>(step.tokens.size());
+  const auto num_frames = static_cast<std::int64_t>(encoder_out.size()) / dim;
+  Work work{Network::kDecoder,
+            {{kDecoderInputs[0], {count, 0}, std::vector<std::int64_t>()},
+             {kDecoderInputs[1], {count}, std::vector<std::int64_t>(step.tokens.size())},
+             {kDecoderInputs[2], {1, num_frames, dim}, std::move(encoder_out)},
+             {kDecoderPast[0], {count}, std::move(step.tokens)}},
+            {{kDecoderStepOutputs[0], {count, 1, vocab_size}}}};
+  work.state = StateUse{kDecoderSlot, step.begins, 0, StateUse::Keep::kForNextWork, std::move(step.parents)};
+  return work;
+}
+
+Work decoder_work(const std::vector<std::vector<std::int32_t>>& sentences, std::vector<float> encoder_out,
+                  std::int64_t dim) {
+  const auto count = static_cast<std::int64_t>(sentences.size());
+  const auto num_frames = static_cast<std::int64_t>(encoder_out.size()) / dim;
+  std::size_t longest = 1;
+  for (const auto& tokens : sentences) longest = std::max(longest, tokens.size());
+  std::vector<std::int64_t> padded(sentences.size() * longest), lengths;
+  for (std::size_t i = 0; i < sentences.size(); ++i) {
+    std::copy(sentences[i].begin(), sentences[i].end(), padded.begin() + static_cast<std::ptrdiff_t>(i * longest));
+    lengths.push_back(static_cast<std::int64_t>(sentences[i].size()));
+  }
+  return {Network::kDecoder,
+          {{kDecoderInputs[0], {count, static_cast<std::int64_t>(longest)}, std::move(padded)},
+           {kDecoderInputs[1], {count}, std::move(lengths)},
+           {kDecoderInputs[2], {1, num_frames, dim}, std::move(encoder_out)}},
+          {{kDecoderOutputs[0], {count}}}};
+}
+
 JointSearch::JointSearch(std::int64_t vocab_size, const JointSearchOptions& options)
     : options_(options), vocab_size_(vocab_size) {
   check_option("joint_ctc_weight", options.ctc_weight);
@@ -54,7 +85,7 @@ void JointSearch::begin() {
 std::optional<DecoderStep> JointSearch::step() {
   if (!has_begun_) begin();
   if (beam_.empty()) return std::nullopt;
-  DecoderStep step{{}, num_frames_, parents_, {}};
+  DecoderStep step{parents_, {}, beam_.front().tokens.empty()};
   for (const Prefix& prefix : beam_) step.tokens.push_back(prefix.tokens.empty() ? kSosEosId : prefix.tokens.back());
   return step;
 }

@@ -11,21 +11,25 @@
 #include <optional>
 #include <vector>
 
-#include "encoder_step.h"
 #include "options.h"
 #include "search/ctc_search.h"
+#include "work.h"
 
 namespace asr_stream {
 
 // One run of the decoder, which appends a token to each of N hypotheses. Its answer is the log-probabilities
 // (N, vocab_size) of the next token.
 struct DecoderStep {
-  std::vector<float> encoder_out;     // (num_frames, dim) in the first step of an utterance; otherwise empty
-  std::int64_t num_frames;
   std::vector<std::int64_t> parents;  // the hypotheses of the last step that these extend; {0} in the first
   std::vector<std::int64_t> tokens;   // the last token of each; kSosEosId in the first
-  bool begins() const noexcept { return !encoder_out.empty(); }
+  bool begins;                        // the first of the utterance
 };
+
+// encoder_out: (num_frames, dim), only in the first step of an utterance. Output: log_probs (N, 1, vocab_size).
+Work decoder_work(DecoderStep step, std::vector<float> encoder_out, std::int64_t dim, std::int64_t vocab_size);
+// Scores N complete sentences, token ids without sentence marks. Output: scores (N,).
+Work decoder_work(const std::vector<std::vector<std::int32_t>>& sentences, std::vector<float> encoder_out,
+                  std::int64_t dim);
 
 struct JointSearchOptions {
   // Relative to the decoder, in [0, 1]. With 0, scores are means per token including the end.
@@ -42,7 +46,7 @@ class JointSearch {
   // Adds a frame of CTC log-probabilities, (vocab_size,). Must not be called after the first `step`.
   void append(const float* log_probs);
 
-  // The step that the search waits for, without encoder_out; none after the end. The first call ends the audio.
+  // The step that the search waits for; none after the end. The first call ends the audio.
   std::optional<DecoderStep> step();
   // Answers it with log-probabilities (N, vocab_size). Throws std::invalid_argument for any others.
   void answer(const Rows& log_probs);

@@ -18,6 +18,7 @@ constexpr std::size_t kNumSpecial = 3;     // blank, unknown, sentence edge; not
 constexpr std::size_t kMaxContext = 48;    // in pieces of the previous utterance
 constexpr std::ptrdiff_t kHistory = 6;     // in words; sentences with the same last words share the next nodes
 constexpr float kLeast = -1000.0f;         // minimum log-probability of a node; infinities would lead to NaN
+constexpr float kMost = 1e-3f;             // maximum log-probability, which rounding may bring above 0
 constexpr double kUnspelled = -20.0;       // log-probability of a word that the pieces cannot spell, without n-grams
 
 WordPieces read_pieces(const MetadataEntries& entries) {
@@ -62,6 +63,16 @@ NeuralLmMetadata::NeuralLmMetadata(const std::map<std::string, std::string>& pro
 
 NeuralLmMetadata::NeuralLmMetadata(const MetadataEntries& entries)
     : pieces(read_pieces(entries)), share(entries.real("share", 0.0, 1.0)), weight(entries.real("weight", 0.0, 10.0)) {}
+
+Work tree_work(const PieceTree& tree) {
+  const Shape shape{static_cast<std::int64_t>(tree.pieces.size())};
+  return {Network::kNeuralLm,
+          {{kNeuralLmInputs[0], shape, tree.pieces},
+           {kNeuralLmInputs[1], shape, tree.parents},
+           {kNeuralLmInputs[2], shape, tree.depths},
+           {kNeuralLmInputs[3], shape, tree.ends}},
+          {{kNeuralLmOutputs[0], shape}}};
+}
 
 SentenceRescoring::SentenceRescoring(const LmFusion* ngrams, const NeuralLmMetadata& lm,
                                      const NeuralLmWeights& weights, std::vector<Hypothesis> sentences,
@@ -165,11 +176,11 @@ std::vector<Hypothesis> SentenceRescoring::rescored(const std::vector<float>& lo
   }
   std::vector<double> total(log_probs.size(), 0.0);  // summed from the root
   for (std::size_t node = 1; node < total.size(); ++node) {
-    if (!(log_probs[node] <= 0.0f)) {
+    if (!(log_probs[node] <= kMost)) {
       throw std::invalid_argument("the language model gave a log-probability above 0 or NaN");
     }
     const double before = total[static_cast<std::size_t>(tree_.parents[node])];
-    total[node] = before + static_cast<double>(std::max(log_probs[node], kLeast));
+    total[node] = before + static_cast<double>(std::clamp(log_probs[node], kLeast, 0.0f));
   }
   const double best_before = sentences_.front().score(), last_before = sentences_[num_rescored() - 1].score();
   for (std::size_t i = 0; i < num_rescored(); ++i) {

@@ -20,6 +20,7 @@
 #include "search/ctc_search.h"
 #include "search/lm_fusion.h"
 #include "search/words.h"
+#include "work.h"
 
 namespace asr_stream {
 
@@ -52,6 +53,9 @@ struct PieceTree {
   std::vector<std::int64_t> depths;
   std::vector<std::int64_t> ends;  // index after the last descendant of each node
 };
+
+// Output: log_probs (num_nodes,), of each piece given those before it. The value of the root is ignored.
+Work tree_work(const PieceTree& tree);
 
 // The metadata of a file written by `asr export`. Immutable.
 struct NeuralLmMetadata {

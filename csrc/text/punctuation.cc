@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
+#include <utility>
 
+#include "contract.h"
 #include "text/letter_case.h"
 
 namespace asr_stream {
@@ -152,6 +154,18 @@ PunctuationUnits punctuation_units(const std::vector<std::string>& words, const 
   }
   if (complete) add(special_features(SpecialUnit::kEnd), 0);
   return units;
+}
+
+Work punctuation_work(PunctuationUnits units) {
+  const auto num_units = static_cast<std::int64_t>(units.pauses.size());
+  return {Network::kPunctuation,
+          {{kPunctuationInputs[0],
+            {1, num_units, static_cast<std::int64_t>(kNumWordFeatures)},
+            std::move(units.features)},
+           {kPunctuationInputs[1], {1, num_units}, std::move(units.pauses)},
+           {kPunctuationInputs[2], {1}, std::vector<std::int64_t>{num_units}}},
+          {{kPunctuationOutputs[0], {1, num_units, static_cast<std::int64_t>(kNumMarks)}},
+           {kPunctuationOutputs[1], {1, num_units, static_cast<std::int64_t>(kNumCases)}}}};
 }
 
 Punctuated punctuate(const std::vector<std::string>& words, const std::vector<float>& mark_probs,

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "text/language.h"
+#include "work.h"
 
 namespace asr_stream {
 
@@ -71,6 +72,9 @@ struct PunctuationUnits {
 // the number of pauses differs from the number of words, or a pause is negative.
 PunctuationUnits punctuation_units(const std::vector<std::string>& words, const std::vector<double>& pauses_s,
                                    SpecialUnit beginning, bool complete);
+
+// Outputs: mark_probs (1, num_units, kNumMarks) and case_probs (1, num_units, kNumCases).
+Work punctuation_work(PunctuationUnits units);
 
 // Spellings of words of mixed case: mcdonald -> McDonald. Keys are in lower case.
 using MixedCase = std::unordered_map<std::string, std::string>;

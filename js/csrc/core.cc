@@ -84,10 +84,6 @@ void set_option(Options& options, const std::string& name, const val& value) {
   });
 }
 
-Options resolve(const Options& options, const ModelMetadata& metadata) {
-  return guarded([&] { return resolved(options, metadata); });
-}
-
 // lists: an object with the optional strings hotwords, phrases, mask, replace and commandList, one entry per line. lm,
 // punctuation, neural_lm: may be null.
 std::shared_ptr<SegmentOptions> make_options(const Options& options, const std::shared_ptr<ModelMetadata>& metadata,
@@ -136,61 +132,49 @@ void call(Stream& self, Arguments... arguments) {
   guarded([&] { (self.*method)(std::move(arguments)...); });
 }
 
-// Returns null, a step {features, numFrames, numValid, begins, ends, view}, a scoring {tokens, encoderOut, numFrames},
-// units of the punctuation network {units, pauses}, or a tree of word pieces {pieces, parents, depths, ends}.
+// Returns null, or {network, inputs, outputs, state}: inputs of {name, type, shape, data}, names of the outputs, and
+// null or {slot, begins, leftContext, keeps}.
 val work(const Stream& self) {
-  const Work* work = guarded([&] { return self.work(); });
+  const std::shared_ptr<const Work> work = guarded([&] { return self.work(); });
   if (!work) return val::null();
-  val object = val::object();
-  const auto small = [](const std::vector<std::int64_t>& rows) {
-    return to_array(std::vector<std::int32_t>(rows.begin(), rows.end()));
-  };
-  if (const auto* step = std::get_if<EncoderStep>(work)) {
-    object.set("features", to_array(step->features));
-    object.set("numFrames", static_cast<int>(step->num_frames));
-    object.set("numValid", static_cast<int>(step->num_valid));
-    object.set("begins", step->begins);
-    object.set("view", static_cast<int>(step->view));
-    object.set("ends", step->ends);
-  } else if (const auto* units = std::get_if<PunctuationUnits>(work)) {
-    object.set("units", small(units->features));
-    object.set("pauses", small(units->pauses));
-  } else if (const auto* tree = std::get_if<PieceTree>(work)) {
-    object.set("pieces", small(tree->pieces));
-    object.set("parents", small(tree->parents));
-    object.set("depths", small(tree->depths));
-    object.set("ends", small(tree->ends));
-  } else {
-    const auto& scoring = std::get<DecoderScoring>(*work);
-    val tokens = val::array();
-    for (const auto& row : scoring.tokens) tokens.call<void>("push", to_array(row));
-    object.set("tokens", tokens);
-    object.set("encoderOut", to_array(scoring.encoder_out));
-    object.set("numFrames", static_cast<int>(scoring.num_frames));
+  val object = val::object(), inputs = val::array(), outputs = val::array(), state = val::null();
+  for (const Input& input : work->inputs) {
+    val tensor = val::object();
+    const auto* integers = std::get_if<std::vector<std::int64_t>>(&input.data);
+    tensor.set("name", std::string(input.name));
+    tensor.set("type", std::string(integers ? "int64" : "float32"));
+    tensor.set("shape", val::array(std::vector<int>(input.shape.begin(), input.shape.end())));
+    tensor.set("data", integers ? to_array(std::vector<std::int32_t>(integers->begin(), integers->end()))
+                                : to_array(std::get<std::vector<float>>(input.data)));
+    inputs.call<void>("push", tensor);
   }
+  for (const WantedOutput& output : work->outputs) outputs.call<void>("push", std::string(output.name));
+  if (work->state) {
+    state = val::object();
+    state.set("slot", static_cast<int>(work->state->slot));
+    state.set("begins", work->state->begins);
+    state.set("leftContext", static_cast<int>(work->state->left_context));
+    state.set("keeps", work->state->keep != StateUse::Keep::kNot);
+  }
+  object.set("network", std::string(names(work->network).name));
+  object.set("inputs", inputs);
+  object.set("outputs", outputs);
+  object.set("state", state);
   return object;
 }
 
-// phone_log_probs: null for a model without phones.
-void stepped(Stream& self, const val& log_probs, const val& encoder_out, int num_frames, const val& phone_log_probs) {
+// outputs: an array of {data, shape}.
+void answer(Stream& self, const val& outputs) {
   guarded([&] {
-    const bool has_phones = !phone_log_probs.isNull();
-    const std::vector<float> rows = to_vector<float>(log_probs), vectors = to_vector<float>(encoder_out),
-                             phones = has_phones ? to_vector<float>(phone_log_probs) : std::vector<float>();
-    const auto of = [num_frames](const std::vector<float>& values) {
-      return Rows{values.data(), num_frames, static_cast<std::int64_t>(values.size()) / num_frames};
-    };
-    self.stepped(of(rows), of(vectors), has_phones ? of(phones) : Rows{});
+    std::vector<std::vector<float>> data;
+    Answer answer;
+    for (std::size_t i = 0; i < outputs["length"].as<std::size_t>(); ++i) {
+      const std::vector<std::int32_t> shape = to_vector<std::int32_t>(outputs[i]["shape"]);
+      data.push_back(to_vector<float>(outputs[i]["data"]));
+      answer.push_back({data.back().data(), {shape.begin(), shape.end()}});
+    }
+    self.answer(answer);
   });
-}
-
-template <auto method>
-void answer(Stream& self, const val& array) {
-  guarded([&] { (self.*method)(to_vector<float>(array)); });
-}
-
-void punctuated(Stream& self, const val& mark_probs, const val& case_probs) {
-  guarded([&] { self.punctuated(to_vector<float>(mark_probs), to_vector<float>(case_probs)); });
 }
 
 val span(double start_s, double end_s) {
@@ -254,12 +238,13 @@ std::shared_ptr<Metadata> make_metadata(const val& bytes) {
   return guarded([&] { return std::make_shared<Metadata>(read_onnx_properties({data.data(), data.size()})); });
 }
 
-// Type and shape of each state of one stream. left_context: in encoder frames.
+// Name, type and shape of each state of one stream. left_context: in encoder frames.
 val states(const ModelMetadata& metadata, int left_context) {
   val array = val::array();
   for (const StateTensor& state : metadata.states) {
     val shape = val::array(), object = val::object();
     for (const std::int64_t size : state.shape(1, left_context)) shape.call<void>("push", static_cast<int>(size));
+    object.set("name", state.name);
     object.set("type", std::string(state.is_integer ? "int64" : "float32"));
     object.set("shape", shape);
     array.call<void>("push", object);
@@ -291,9 +276,6 @@ val contract() {
   object.set("sampleRate", kSampleRate);
   object.set("minSampleRate", kMinSampleRate);
   object.set("maxSampleRate", kMaxSampleRate);
-  object.set("numBins", static_cast<int>(kNumBins));
-  object.set("subsampling", static_cast<int>(kSubsampling));
-  object.set("featureOverlap", static_cast<int>(kFeatureOverlap));
   object.set("encoderFrameMs", kEncoderFrameMs);
   object.set("decoderInputs", names(kDecoderInputs));
   object.set("decoderOutputs", names(kDecoderOutputs));
@@ -315,15 +297,11 @@ EMSCRIPTEN_BINDINGS(asr_stream) {
       .property("inputs", +[](const ModelMetadata& m) { return to_array(m.encoder_inputs()); })
       .property("outputs", +[](const ModelMetadata& m) { return to_array(m.encoder_outputs()); })
       .function("states", &states)
-      .property("dim", +[](const ModelMetadata& m) { return static_cast<int>(m.dim); })
       .property("language", &ModelMetadata::language)
       .property("decoderOnnx", &decoder_onnx);
   class_<Options>("Options")
       .constructor<>()
-      .function("set", &set_option)
-      .function("resolve", &resolve)
-      .property("chunkMs", +[](const Options& options) { return options.chunk_ms; })
-      .property("leftContextMs", +[](const Options& options) { return options.left_context_ms; });
+      .function("set", &set_option);
   class_<NgramLm>("NgramLm")
       .smart_ptr<std::shared_ptr<NgramLm>>("std::shared_ptr<NgramLm>")
       .constructor(&make_lm);
@@ -341,6 +319,7 @@ EMSCRIPTEN_BINDINGS(asr_stream) {
       .smart_ptr<std::shared_ptr<SegmentOptions>>("std::shared_ptr<SegmentOptions>")
       .constructor(&make_options)
       .property("rescores", &SegmentOptions::rescores)
+      .property("chunkMs", +[](const SegmentOptions& options) { return options.options.chunk_ms; })
       .property("warnings", &warnings);
   class_<Stream>("Stream")
       .smart_ptr<std::shared_ptr<Stream>>("std::shared_ptr<Stream>")
@@ -353,10 +332,7 @@ EMSCRIPTEN_BINDINGS(asr_stream) {
       .property("numChanges", +[](const Stream& self) { return static_cast<int>(self.num_changes()); })
       .function("finish", &call<&Stream::finish>)
       .function("work", &work)
-      .function("stepped", &stepped)
-      .function("scored", &answer<&Stream::scored>)
-      .function("lmScored", &answer<&Stream::lm_scored>)
-      .function("punctuated", &punctuated)
+      .function("answer", &answer)
       .function("notAnswered", &call<&Stream::not_answered, std::string>)
       .property("failure", +[](const Stream& self) { return self.failure(); })
       .function("fail", &call<&Stream::fail, std::string>)

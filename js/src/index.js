@@ -1,4 +1,4 @@
 // Streaming speech recognition: see index.d.ts.
-export { ModelError } from "./network_file.js";
+export { ModelError } from "./network.js";
 export { Recognizer } from "./recognizer.js";
 export { StreamError } from "./stream.js";

@@ -1,10 +1,7 @@
 // The recognizer: models and options. index.d.ts documents them.
 
 import { loadCore } from "./core.js";
-import { Model } from "./model.js";
-import { ModelError, SESSION_OPTIONS } from "./network_file.js";
-import { NeuralLm } from "./neural_lm.js";
-import { Punctuation } from "./punctuation.js";
+import { checkFile, ModelError, Network, SESSION_OPTIONS } from "./network.js";
 import { FILES, read } from "./read.js";
 import { Stream } from "./stream.js";
 
@@ -23,11 +20,19 @@ export class Recognizer {
       Object.entries(FILES).map(([name, what]) =>
         values[name] === null && name !== "model" ? null : read(values[name], what)));
     const sessionOptions = { ...SESSION_OPTIONS, ...values.sessionOptions };
-    const opened = { core, lm: lmBytes && openLm(core, lmBytes) };
+    const opened = { core, lm: lmBytes && openLm(core, lmBytes), metadata: {}, networks: {} };
+    const open = (bytes, name, text, Metadata) => openFile(opened, bytes, ort, sessionOptions, name, text, Metadata);
+    let decoder = null;
+    opened.openDecoder = () => decoder ??= openDecoder(opened, ort, sessionOptions).catch((error) => {
+      decoder = null; // the next call tries again
+      throw error;
+    });
     try {
-      if (neuralLmBytes) opened.neuralLm = await NeuralLm.open(core, neuralLmBytes, ort, sessionOptions);
-      if (punctuationBytes) opened.punctuation = await Punctuation.open(core, punctuationBytes, ort, sessionOptions);
-      opened.model = await Model.open(core, modelBytes, ort, sessionOptions);
+      if (neuralLmBytes) await open(neuralLmBytes, "neural_lm", "the neural language model", core.NeuralLmMetadata);
+      if (punctuationBytes) {
+        await open(punctuationBytes, "punctuation", "the punctuation model", core.PunctuationMetadata);
+      }
+      await open(modelBytes, "encoder", "the model", core.ModelMetadata);
       const recognizer = await Recognizer.#made(values, opened);
       await recognizer.#warmUp().catch((error) => {
         recognizer.streamOptions.delete();
@@ -43,7 +48,7 @@ export class Recognizer {
   static async #made(values, opened) {
     const recognizer = new Recognizer(values, opened);
     try {
-      if (recognizer.streamOptions.rescores) await opened.model.openDecoder();
+      if (recognizer.streamOptions.rescores) await opened.openDecoder();
     } catch (error) {
       recognizer.streamOptions.delete();
       throw error;
@@ -54,27 +59,22 @@ export class Recognizer {
   #values;
   #opened;
   #isVariant = false;
-  #chunkSize;
 
   // Applications call `load`. Stream uses the public fields.
   constructor(values, opened) {
-    const { core, model, punctuation, lm, neuralLm } = opened;
+    const { core, lm, metadata, networks } = opened;
     this.#values = values;
     this.#opened = opened;
-    this.model = model;
-    this.punctuation = punctuation;
-    this.neuralLm = neuralLm;
-    const options = newOptions(core, values), resolved = options.resolve(model.metadata);
-    this.#chunkSize = resolved.chunkMs / model.contract.encoderFrameMs;
-    this.leftContext = resolved.leftContextMs / model.contract.encoderFrameMs;
+    this.networks = networks; // by the core's name of each
+    this.contract = core.contract();
+    const options = newOptions(core, values);
     try {
       const given = LISTS.filter((name) => values[name]).map((name) => [name, values[name].join("\n")]);
       this.streamOptions = new core.SegmentOptions(
-        options, model.metadata, Object.fromEntries(given), lm, punctuation?.metadata ?? null,
-        neuralLm?.metadata ?? null);
+        options, metadata.encoder, Object.fromEntries(given), lm, metadata.punctuation ?? null,
+        metadata.neural_lm ?? null);
     } finally {
       options.delete();
-      resolved.delete();
     }
   }
 
@@ -87,7 +87,7 @@ export class Recognizer {
   }
 
   get language() {
-    return this.model.metadata.language;
+    return this.#opened.metadata.encoder.language;
   }
 
   get warnings() {
@@ -103,20 +103,38 @@ export class Recognizer {
     if (!this.#isVariant) await close(this.#opened);
   }
 
-  // The first run of each network takes several times as long and must not delay the first words.
+  // The first run of the encoder takes several times as long and must not delay the first words.
   async #warmUp() {
-    const { subsampling, featureOverlap, numBins } = this.model.contract;
-    const numFrames = subsampling * this.#chunkSize + featureOverlap;
-    const cache = this.model.initCache(this.leftContext);
-    await this.model.step(new Float32Array(numBins * numFrames), numFrames, numFrames, cache);
+    const { sampleRate, encoderFrameMs } = this.contract;
+    const stream = this.stream();
+    try {
+      await stream.accept(new Float32Array((sampleRate * (this.streamOptions.chunkMs + encoderFrameMs)) / 1000));
+    } finally {
+      stream.close();
+    }
   }
 }
 
-async function close({ model, punctuation, lm, neuralLm }) {
+async function openFile({ metadata, networks }, bytes, ort, sessionOptions, name, text, Metadata) {
+  const read = metadata[name] = checkFile(text, () => new Metadata(bytes));
+  const { inputs, outputs } = read;
+  const states = read.states && ((leftContext) => read.states(leftContext));
+  networks[name] = await Network.open(ort, bytes, sessionOptions, text, { inputs, outputs, states });
+}
+
+async function openDecoder({ core, metadata, networks }, ort, sessionOptions) {
+  const bytes = metadata.encoder.decoderOnnx, name = "the model's decoder";
+  if (!bytes.length) throw new ModelError("this model has no decoder for rescoring; use search 'beam'");
+  checkFile(name, () => core.checkGraph(bytes));
+  const { decoderInputs, decoderOutputs } = core.contract();
+  const graph = { inputs: decoderInputs, outputs: decoderOutputs };
+  networks.decoder = await Network.open(ort, bytes, sessionOptions, name, graph);
+}
+
+async function close({ lm, metadata, networks }) {
   lm?.delete();
-  await neuralLm?.close();
-  await punctuation?.close();
-  await model?.close();
+  for (const read of Object.values(metadata)) read.delete();
+  for (const network of Object.values(networks)) await network.close();
 }
 
 async function defaultRuntime() {

@@ -18,7 +18,7 @@ export class Stream {
   #core;
   #recognizers; // the current one, followed by those set by `change`
   #numChanges = 0;
-  #caches = new Map(); // by view: 0 is the stream, the others are those of the second pass
+  #states = new Map(); // that networks carry from run to run, by slot
   #closed = false; // no more audio is accepted
   #failure = null; // why the stream cannot be used any more: {reason, cause}
   #finished = null; // the result of the first `finish`
@@ -30,7 +30,7 @@ export class Stream {
     this.#recognizers = [recognizer];
   }
 
-  accept(samples, sampleRate = this.#recognizers[0].model.contract.sampleRate) {
+  accept(samples, sampleRate = this.#recognizers[0].contract.sampleRate) {
     if (!(samples instanceof Float32Array) && !(samples instanceof Int16Array)) {
       throw new TypeError("samples must be a Float32Array in ±1 or an Int16Array, mono");
     }
@@ -41,26 +41,26 @@ export class Stream {
         const piece = audio.subarray(begin, begin + PIECE_S * sampleRate);
         if (piece instanceof Int16Array) this.#core.acceptInt16(piece, sampleRate);
         else this.#core.acceptFloat32(piece, sampleRate);
-        await this.#work();
+        await this.#runUntilDone();
       }
     });
   }
 
-  gap(numSamples, sampleRate = this.#recognizers[0].model.contract.sampleRate) {
+  gap(numSamples, sampleRate = this.#recognizers[0].contract.sampleRate) {
     this.#checkSampleRate(sampleRate);
     if (!Number.isSafeInteger(numSamples) || numSamples < 0 || numSamples > 2 ** 48) {
       throw new RangeError(`numSamples is ${numSamples}; it must be a whole number in [0, 2^48]`);
     }
     return this.#inTurn(async () => {
       this.#core.gap(numSamples, sampleRate);
-      await this.#work();
+      await this.#runUntilDone();
     });
   }
 
   endUtterance() {
     return this.#inTurn(async () => {
       this.#core.endUtterance();
-      await this.#work();
+      await this.#runUntilDone();
     });
   }
 
@@ -72,7 +72,7 @@ export class Stream {
     return this.#inTurn(async () => {
       this.#core.change(recognizer.streamOptions);
       this.#recognizers.push(recognizer);
-      await this.#work();
+      await this.#runUntilDone();
     });
   }
 
@@ -80,7 +80,7 @@ export class Stream {
     if (this.#finished) return this.#finished.then(() => []);
     this.#finished = this.#inTurn(async () => {
       this.#core.finish();
-      await this.#work();
+      await this.#runUntilDone();
     });
     this.close();
     return this.#finished;
@@ -119,45 +119,23 @@ export class Stream {
     return new StreamError(`this stream failed (${reason}); take a new one`, [], { cause });
   }
 
-  async #work() {
+  async #runUntilDone() {
     for (let work = this.#core.work(); work; work = this.#core.work()) {
       for (; this.#numChanges < this.#core.numChanges; ++this.#numChanges) this.#recognizers.shift();
-      let passAnswer;
+      let outputs;
       try {
-        passAnswer = await this.#run(work, this.#recognizers[0]);
+        outputs = await this.#recognizers[0].networks[work.network].run(work, this.#states);
       } catch (error) { // the core goes on without a network that is not the encoder
         this.#core.notAnswered(String(error?.message ?? error));
         if (this.#core.failure) throw error;
         continue;
       }
-      passAnswer();
+      this.#core.answer(outputs);
     }
-  }
-
-  // Runs the network; resolves to a function that passes its answer to the core.
-  async #run(work, { model, punctuation, neuralLm, leftContext }) {
-    const core = this.#core;
-    if (work.features) {
-      const cache = work.begins ? model.initCache(leftContext) : this.#caches.get(work.view);
-      const step = await model.step(work.features, work.numFrames, work.numValid, cache);
-      if (work.ends) this.#caches.delete(work.view);
-      else this.#caches.set(work.view, step.cache);
-      return () => core.stepped(step.logProbs, step.encoderOut, step.numFrames, step.phoneLogProbs);
-    }
-    if (work.units) {
-      const answer = await punctuation.answer(work.units, work.pauses);
-      return () => core.punctuated(...answer);
-    }
-    if (work.pieces) {
-      const logProbs = await neuralLm.score(work);
-      return () => core.lmScored(logProbs);
-    }
-    const scores = await model.score(work.tokens, work.encoderOut, work.numFrames);
-    return () => core.scored(scores);
   }
 
   #checkSampleRate(sampleRate) {
-    const { minSampleRate, maxSampleRate } = this.#recognizers[0].model.contract;
+    const { minSampleRate, maxSampleRate } = this.#recognizers[0].contract;
     if (!Number.isInteger(sampleRate) || sampleRate < minSampleRate || sampleRate > maxSampleRate) {
       throw new RangeError(
         `sampleRate is ${sampleRate}; it must be a whole number of Hz in [${minSampleRate}, ${maxSampleRate}]`,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "segment.h"
+#include "work.h"
 
 namespace asr_stream {
 
@@ -22,26 +23,50 @@ inline std::shared_ptr<SegmentOptions> network_options(std::int32_t search = ASR
   return result;
 }
 
-// Computes the outputs for `work` of a Segment or a Stream.
+// One pending run as its owner sees it.
+inline const std::vector<float>& floats(const Work& work, std::size_t input) {
+  return std::get<std::vector<float>>(work.inputs.at(input).data);
+}
+inline const std::vector<std::int64_t>& integers(const Work& work, std::size_t input) {
+  return std::get<std::vector<std::int64_t>>(work.inputs.at(input).data);
+}
+inline bool is_encoder(const Work& work) { return work.network == Network::kEncoder; }
+inline bool is_decoder_step(const Work& work) { return work.network == Network::kDecoder && work.state; }
+inline bool is_scoring(const Work& work) { return work.network == Network::kDecoder && !work.state; }
+inline bool is_first_pass(const Work& work) { return is_encoder(work) && work.state->slot == kStreamSlot; }
+inline std::int64_t num_frames(const Work& work) { return work.outputs.at(0).shape.at(1); }  // of the encoder's output
+
+// Answers with the first output, and with 0.5 for all others; -1 in a shape is kNetworkDim.
+template <typename Owner>
+void answer(Owner& owner, const Work& work, const std::vector<float>& first) {
+  Answer answer;
+  std::vector<std::vector<float>> others(work.outputs.size());
+  for (std::size_t i = 0; i < work.outputs.size(); ++i) {
+    Shape shape = work.outputs[i].shape;
+    std::int64_t size = 1;
+    for (std::int64_t& length : shape) size *= length = length < 0 ? kNetworkDim : length;
+    if (i) others[i].assign(static_cast<std::size_t>(size), 0.5f);
+    answer.push_back({i ? others[i].data() : first.data(), shape});
+  }
+  owner.answer(answer);
+}
+
+// Answers `work` of a Segment or a Stream.
 template <typename Owner>
 void run_network(Owner& owner, const Work& work) {
-  if (const auto* step = std::get_if<EncoderStep>(&work)) {
-    const std::int64_t num_frames = (step->num_frames - kFeatureOverlap) / kSubsampling;
-    std::vector<float> log_probs(static_cast<std::size_t>(num_frames * kNetworkTokens), -5.0f);
-    for (std::int64_t frame = 0; frame < num_frames; ++frame) {
-      const float* bins = step->features.data() + frame * kSubsampling * kNumBins;
+  if (is_encoder(work)) {
+    std::vector<float> log_probs(static_cast<std::size_t>(num_frames(work) * kNetworkTokens), -5.0f);
+    for (std::int64_t frame = 0; frame < num_frames(work); ++frame) {
+      const float* bins = floats(work, 0).data() + frame * kSubsampling * kNumBins;
       const float loudness = std::accumulate(bins, bins + kNumBins, 0.0f) / kNumBins;
       const std::int64_t token = loudness > -4 ? 4 : loudness > -14 ? 5 : 0;
       log_probs[static_cast<std::size_t>(kNetworkTokens * frame + token)] = -0.05f;
     }
-    const std::vector<float> encoder_out(static_cast<std::size_t>(num_frames * kNetworkDim), 0.5f);
-    owner.stepped({log_probs.data(), num_frames, kNetworkTokens}, {encoder_out.data(), num_frames, kNetworkDim});
-  } else if (const auto* decoder_step = std::get_if<DecoderStep>(&work)) {
-    const auto count = static_cast<std::int64_t>(decoder_step->tokens.size());
-    const std::vector<float> log_probs(static_cast<std::size_t>(count * kNetworkTokens), -1.8f);
-    owner.decoded({log_probs.data(), count, kNetworkTokens});
+    answer(owner, work, log_probs);
+  } else if (is_decoder_step(work)) {
+    answer(owner, work, std::vector<float>(integers(work, 3).size() * kNetworkTokens, -1.8f));
   } else {
-    owner.scored(std::vector<float>(std::get<DecoderScoring>(work).tokens.size(), -1.0f));
+    answer(owner, work, std::vector<float>(integers(work, 1).size(), -1.0f));
   }
 }
 

@@ -29,9 +29,9 @@ std::shared_ptr<SegmentOptions> options(std::int32_t search = ASR_SEARCH_RESCORE
 std::vector<float> audio(std::size_t count) { return utterances(count); }
 
 void run(Segment& segment, std::vector<Event>& events, std::int64_t* num_scored = nullptr) {
-  while (const Work* work = segment.work()) {
-    if (const auto* scoring = std::get_if<DecoderScoring>(work)) {
-      EXPECT_EQ(static_cast<std::int64_t>(scoring->encoder_out.size()), scoring->num_frames * kDim);
+  while (const auto work = segment.work()) {
+    if (is_scoring(*work)) {
+      EXPECT_EQ(static_cast<std::int64_t>(floats(*work, 2).size()), work->inputs[2].shape[1] * kDim);
       if (num_scored) ++*num_scored;
     }
     run_network(segment, *work);
@@ -97,17 +97,22 @@ TEST(Segment, JointSearchAsksForStepsOfTheDecoder) {
     std::vector<Event> events;
     std::size_t num_first = 0, num_before = 0;  // steps that begin an utterance; hypotheses of the last step
     const auto answer_all = [&] {
-      for (const Work* work = segment.work(); work; work = segment.work()) {
-        if (const auto* step = std::get_if<DecoderStep>(work)) {
-          EXPECT_EQ(step->begins(), step->tokens == std::vector<std::int64_t>{kSosEosId});
-          EXPECT_EQ(static_cast<std::int64_t>(step->encoder_out.size()), step->begins() ? step->num_frames * kDim : 0);
-          ASSERT_EQ(step->parents.size(), step->tokens.size());
-          for (const std::int64_t parent : step->parents) {
-            EXPECT_LT(parent, static_cast<std::int64_t>(step->begins() ? 1 : num_before));
+      while (const auto work = segment.work()) {
+        if (is_decoder_step(*work)) {
+          const std::vector<std::int64_t>& tokens = integers(*work, 3);
+          const StateUse& use = *work->state;
+          EXPECT_EQ(use.begins, tokens == std::vector<std::int64_t>{kSosEosId});
+          EXPECT_EQ(floats(*work, 2).empty(), !use.begins);
+          EXPECT_EQ(static_cast<std::int64_t>(floats(*work, 2).size()), work->inputs[2].shape[1] * kDim);
+          EXPECT_EQ(use.slot, kDecoderSlot);
+          EXPECT_EQ(use.keep, StateUse::Keep::kForNextWork);
+          ASSERT_EQ(use.parents.size(), tokens.size());
+          for (const std::int64_t parent : use.parents) {
+            EXPECT_LT(parent, static_cast<std::int64_t>(use.begins ? 1 : num_before));
           }
-          num_first += step->begins();
-          num_before = step->tokens.size();
-          EXPECT_THROW(segment.decoded({}), std::invalid_argument);
+          num_first += use.begins;
+          num_before = tokens.size();
+          EXPECT_THROW(segment.answer({}), std::invalid_argument);
         }
         run_network(segment, *work);
       }
@@ -196,17 +201,18 @@ TEST(Segment, ARareLastWordIsShownOnceTheUtteranceHasEnded) {
         else begin += segment.accept(samples.data() + begin, samples.size() - begin);
         continue;
       }
-      const auto& step = std::get<EncoderStep>(*segment.work());
-      if (step.view) break;
-      const std::int64_t num_frames = (step.num_frames - kFeatureOverlap) / kSubsampling;
-      std::vector<float> letters(static_cast<std::size_t>(num_frames * kNetworkTokens), -5.0f),
-          phones(static_cast<std::size_t>(num_frames * 3), -40.0f);
-      for (std::size_t frame = 0; frame < static_cast<std::size_t>(num_frames); ++frame) {
-        phones[3 * frame + (step.begins && frame == 2 ? 1 : 0)] = -0.01f;
+      const auto work = segment.work();
+      if (!is_first_pass(*work)) break;
+      const std::int64_t count = num_frames(*work);
+      std::vector<float> letters(static_cast<std::size_t>(count * kNetworkTokens), -5.0f),
+          phones(static_cast<std::size_t>(count * 3), -40.0f);
+      for (std::size_t frame = 0; frame < static_cast<std::size_t>(count); ++frame) {
+        phones[3 * frame + (work->state->begins && frame == 2 ? 1 : 0)] = -0.01f;
         letters[kNetworkTokens * frame] = -0.01f;
       }
-      segment.stepped({letters.data(), num_frames, kNetworkTokens}, {encoder_out.data(), num_frames, kDim},
-                      {phones.data(), num_frames, 3});
+      segment.answer({{letters.data(), {1, count, kNetworkTokens}},
+                      {encoder_out.data(), {1, count, kDim}},
+                      {phones.data(), {1, count, 3}}});
       for (const Event& event : segment.take_events()) found.back().push_back(event.text);
       found.emplace_back();
     }
@@ -247,15 +253,12 @@ std::vector<Event> fluent(const std::shared_ptr<const SegmentOptions>& how, std:
   std::int64_t frame = 0;
   for (std::size_t begin = 0; begin < samples.size();) {
     begin += segment.accept(samples.data() + begin, samples.size() - begin);
-    while (const Work* work = segment.work()) {
-      const auto& step = std::get<EncoderStep>(*work);
-      const std::int64_t num_frames = (step.num_frames - kFeatureOverlap) / kSubsampling;
-      std::vector<float> log_probs(static_cast<std::size_t>(num_frames * 6), -9.0f);
-      for (std::int64_t i = 0; i < num_frames; ++i, ++frame) {
+    while (const auto work = segment.work()) {
+      std::vector<float> log_probs(static_cast<std::size_t>(num_frames(*work) * 6), -9.0f);
+      for (std::int64_t i = 0; i < num_frames(*work); ++i, ++frame) {
         log_probs[static_cast<std::size_t>(6 * i + (frame % length < num_first ? 3 : frame % 2 ? 4 : 5))] = -0.01f;
       }
-      const std::vector<float> encoder_out(static_cast<std::size_t>(num_frames * kDim), 0.5f);
-      segment.stepped({log_probs.data(), num_frames, 6}, {encoder_out.data(), num_frames, kDim});
+      answer(segment, *work, log_probs);
     }
     for (Event& event : segment.take_events()) events.push_back(std::move(event));
   }
@@ -305,14 +308,14 @@ std::vector<std::pair<std::vector<std::string>, std::size_t>> random_partials(st
   Segment segment(how);
   std::mt19937 generator(seed);
   std::uniform_real_distribution<float> uniform(-6.0f, 0.0f);
-  const std::vector<float> samples(160, 0.1f), encoder_out(kDim, 0.5f);
+  const std::vector<float> samples(160, 0.1f);
   std::vector<std::pair<std::vector<std::string>, std::size_t>> found;
   for (int i = 0; i < 400; ++i) {
     segment.accept(samples.data(), samples.size());
     if (!segment.work()) continue;
     std::vector<float> log_probs(6);
     for (float& log_prob : log_probs) log_prob = uniform(generator);
-    segment.stepped({log_probs.data(), 1, 6}, {encoder_out.data(), 1, kDim});
+    answer(segment, *segment.work(), log_probs);
     for (const Event& event : segment.take_events()) {
       found.emplace_back();
       if (event.type != Event::Type::kPartial) continue;
@@ -364,8 +367,7 @@ TEST(Segment, AWordIsStableOnceNoLikelyHypothesisHasItOtherwise) {
       log_probs[6 * frame + (frame == 1 || frame == 5 ? 3 : frame % 2 ? 0 : 4)] = -0.01f;
     }
     log_probs[5] = -0.01f - margin;  // B in the first frame
-    const std::vector<float> encoder_out(16 * kDim, 0.5f);
-    segment.stepped({log_probs.data(), 16, 6}, {encoder_out.data(), 16, kDim});
+    answer(segment, *segment.work(), log_probs);
     const std::vector<Event> events = segment.take_events();
     EXPECT_EQ(events.size(), 1u);
     EXPECT_EQ(events.at(0).words.size(), 3u);
@@ -382,17 +384,15 @@ TEST(Segment, APartialIsTakenBackIfNoWordIsLeft) {
   const std::vector<float> samples = audio(56000);
   for (std::size_t begin = 0; begin < samples.size();) {
     begin += segment.accept(samples.data() + begin, samples.size() - begin);
-    while (const Work* work = segment.work()) {
-      const auto& step = std::get<EncoderStep>(*work);
-      if (!step.view) {
+    while (const auto work = segment.work()) {
+      if (is_first_pass(*work)) {
         run_network(segment, *work);
         continue;
       }
-      const std::int64_t num_frames = (step.num_frames - kFeatureOverlap) / kSubsampling;
-      std::vector<float> log_probs(static_cast<std::size_t>(num_frames * 6), -9.0f);  // the second pass hears nothing
+      // The second pass hears nothing.
+      std::vector<float> log_probs(static_cast<std::size_t>(num_frames(*work) * 6), -9.0f);
       for (std::size_t at = 0; at < log_probs.size(); at += 6) log_probs[at] = -0.01f;
-      const std::vector<float> encoder_out(static_cast<std::size_t>(num_frames * kDim), 0.5f);
-      segment.stepped({log_probs.data(), num_frames, 6}, {encoder_out.data(), num_frames, kDim});
+      answer(segment, *work, log_probs);
     }
     for (Event& event : segment.take_events()) events.push_back(std::move(event));
   }
@@ -426,16 +426,13 @@ TEST(Segment, TheLastWordEndsWithTheAudio) {
   const std::vector<float> samples(10 * 640 - 80, 0.1f);
   segment.accept(samples.data(), samples.size());
   segment.finish();
-  const std::vector<float> encoder_out(16 * kDim, 0.5f);
-  for (std::size_t done = 0; segment.work();) {
-    const auto& step = std::get<EncoderStep>(*segment.work());
-    const std::int64_t num_frames = (step.num_frames - kFeatureOverlap) / kSubsampling;
-    std::vector<float> log_probs(static_cast<std::size_t>(num_frames * 6), -9.0f);
+  for (std::size_t done = 0; const auto work = segment.work();) {
+    std::vector<float> log_probs(static_cast<std::size_t>(num_frames(*work) * 6), -9.0f);
     for (std::size_t row = 0; row < log_probs.size(); row += 6, ++done) {
       // A word each, the last one in the silence after the end.
       log_probs[row + (done < 11 ? 4 + done % 2 : 0)] = -0.01f;
     }
-    segment.stepped({log_probs.data(), num_frames, 6}, {encoder_out.data(), num_frames, kDim});
+    answer(segment, *work, log_probs);
   }
   const Event last = segment.take_events().back();
   ASSERT_EQ(last.words.size(), 11u);
@@ -457,16 +454,24 @@ TEST(Segment, ALongUtteranceIsEncodedInWindows) {
 TEST(Segment, CallsOutOfTurnAreRefused) {
   Segment segment(options());
   const std::vector<float> zeros(20000, 0.0f);
-  EXPECT_THROW(segment.stepped({zeros.data(), 16, 6}, {zeros.data(), 16, kDim}), std::logic_error);
-  EXPECT_THROW(segment.scored({}), std::logic_error);
+  const auto with = [&](const std::vector<float>& log_probs, std::int64_t count, std::int64_t vocab_size) {
+    segment.answer({{log_probs.data(), {1, count, vocab_size}}, {zeros.data(), {1, count, kDim}}});
+  };
+  EXPECT_THROW(with(zeros, 16, 6), std::logic_error);
+  EXPECT_THROW(segment.answer({}), std::logic_error);
+  EXPECT_THROW(segment.not_answered(), std::logic_error);
   EXPECT_EQ(segment.accept(zeros.data(), zeros.size()), 66u * 160 + 280);
   ASSERT_NE(segment.work(), nullptr);
   EXPECT_THROW(segment.accept(zeros.data(), 1), std::logic_error);
   EXPECT_THROW(segment.finish(), std::logic_error);
-  EXPECT_THROW(segment.stepped({zeros.data(), 15, 6}, {zeros.data(), 15, kDim}), std::invalid_argument);
-  EXPECT_THROW(segment.stepped({zeros.data(), 16, 7}, {zeros.data(), 16, kDim}), std::invalid_argument);
+  EXPECT_THROW(segment.not_answered(), std::logic_error);  // not without the encoder
+  EXPECT_THROW(with(zeros, 15, 6), std::invalid_argument);
+  EXPECT_THROW(with(zeros, 16, 7), std::invalid_argument);
+  EXPECT_THROW(segment.answer({{zeros.data(), {1, 16, 6}}}), std::invalid_argument);
+  EXPECT_THROW(segment.answer({{zeros.data(), {1, 16, 6}}, {zeros.data(), {1, 16, 0}}}), std::invalid_argument);
+  EXPECT_THROW(segment.answer({{zeros.data(), {16, 6}}, {zeros.data(), {16, kDim}}}), std::invalid_argument);
   const std::vector<float> nans(16 * 6, std::numeric_limits<float>::quiet_NaN());
-  EXPECT_THROW(segment.stepped({nans.data(), 16, 6}, {zeros.data(), 16, kDim}), std::invalid_argument);
+  EXPECT_THROW(with(nans, 16, 6), std::invalid_argument);
   ASSERT_NE(segment.work(), nullptr);  // no output was used, so correct output is still accepted
   std::vector<Event> events;
   run(segment, events);

@@ -19,7 +19,7 @@ namespace asr_stream {
 namespace {
 
 void run(Stream& stream) {
-  while (const Work* work = stream.work()) run_network(stream, *work);
+  while (const auto work = stream.work()) run_network(stream, *work);
 }
 
 std::vector<std::string> shown(const std::vector<Event>& events) {
@@ -51,16 +51,11 @@ void run_random_network(Stream& stream, std::mt19937& generator) {
     for (float& log_prob : log_probs) log_prob = uniform(generator);
     return log_probs;
   };
-  while (const Work* work = stream.work()) {
-    if (const auto* step = std::get_if<EncoderStep>(work)) {
-      const std::int64_t num_frames = (step->num_frames - kFeatureOverlap) / kSubsampling;
-      const std::vector<float> log_probs = random(num_frames);
-      const std::vector<float> encoder_out(static_cast<std::size_t>(num_frames * kNetworkDim), 0.5f);
-      stream.stepped({log_probs.data(), num_frames, kNetworkTokens}, {encoder_out.data(), num_frames, kNetworkDim});
-    } else if (const auto* decoder_step = std::get_if<DecoderStep>(work)) {
-      const auto count = static_cast<std::int64_t>(decoder_step->tokens.size());
-      const std::vector<float> log_probs = random(count);
-      stream.decoded({log_probs.data(), count, kNetworkTokens});
+  while (const auto work = stream.work()) {
+    if (is_encoder(*work)) {
+      answer(stream, *work, random(num_frames(*work)));
+    } else if (is_decoder_step(*work)) {
+      answer(stream, *work, random(work->outputs[0].shape[0]));
     } else {
       run_network(stream, *work);
     }
@@ -291,7 +286,7 @@ TEST(Stream, AFailureIsFinalAndSaysWhyAndLosesNoEvent) {
     ASSERT_NE(stream.work(), nullptr);
     if (by_answer) {
       const std::vector<float> nan(16 * 6, std::numeric_limits<float>::quiet_NaN());
-      EXPECT_THROW(stream.stepped({nan.data(), 16, 6}, {nan.data(), 16, 3}), StreamFailed);
+      EXPECT_THROW(answer(stream, *stream.work(), nan), StreamFailed);
     } else {
       stream.fail("no more memory on the device");
       stream.fail("something else");
@@ -311,7 +306,7 @@ TEST(Stream, AFailureIsFinalAndSaysWhyAndLosesNoEvent) {
     refused([&] { stream.finish(); });
     refused([&] { stream.finish(); });
     refused([&] { stream.work(); });
-    refused([&] { stream.scored({}); });
+    refused([&] { stream.answer({}); });
     const std::vector<Event> events = stream.take_events();
     EXPECT_GT(events.size(), 1u);
     EXPECT_LE(events.size(), num_before);
@@ -328,8 +323,8 @@ std::vector<Event> recognize_with(const std::shared_ptr<SegmentOptions>& how, An
   const std::vector<float> samples = utterances(16000 * 7);
   stream.accept(samples.data(), samples.size());
   stream.finish();
-  for (int count = 0; const Work* work = stream.work();) {
-    if (std::holds_alternative<EncoderStep>(*work) || !answer(stream, count++)) run_network(stream, *work);
+  for (int count = 0; const auto work = stream.work();) {
+    if (is_encoder(*work) || !answer(stream, count++)) run_network(stream, *work);
   }
   EXPECT_EQ(stream.failure(), "");
   return stream.take_events();
@@ -355,8 +350,7 @@ TEST(Stream, WithoutTheDecoderFinalsComeFromTheSearch) {
     };
     const auto is_odd = [&](Stream& stream, int) {
       ++num_runs;
-      if (std::holds_alternative<DecoderScoring>(*stream.work())) stream.scored({});
-      else stream.decoded({});
+      stream.answer({});
       return true;
     };
     for (const bool odd : {false, true}) {
@@ -395,7 +389,7 @@ TEST(Stream, WithoutTheNetworkForPunctuationTextIsStillMasked) {
   const std::vector<Event> events = recognize_with(how, [&](Stream& stream, int count) {
     ++num_runs;
     if (count % 2) stream.not_answered("no luck");
-    else stream.punctuated({0.5f}, {});
+    else stream.answer({{nullptr, {1, 1, 4}}, {nullptr, {1, 0, 3}}});
     return true;
   });
   EXPECT_EQ(texts(events, Event::Type::kFinal), (Texts{"**", "**"}));
@@ -440,7 +434,7 @@ TEST(Stream, AFailureShowsTheWordsThatWaitForPunctuationWithoutIt) {
   ASSERT_NE(stream.work(), nullptr);
   run_network(stream, *stream.work());
   ASSERT_NE(stream.work(), nullptr);
-  EXPECT_TRUE(std::holds_alternative<PunctuationUnits>(*stream.work()));
+  EXPECT_EQ(stream.work()->network, Network::kPunctuation);
   EXPECT_TRUE(stream.take_events().empty());
   stream.fail("no more memory on the device");
   std::vector<std::string> found;
@@ -459,7 +453,7 @@ TEST(Stream, BadCallsAreRefusedAndChangeNothing) {
   EXPECT_THROW(stream.accept(zeros.data(), 100, 768001), std::invalid_argument);
   EXPECT_THROW(stream.gap(-1), std::invalid_argument);
   EXPECT_THROW(stream.gap(Stream::kMaxGap + 1), std::invalid_argument);
-  EXPECT_THROW(stream.stepped({zeros.data(), 1, 6}, {zeros.data(), 1, 3}), std::logic_error);
+  EXPECT_THROW(stream.answer({{zeros.data(), {1, 1, 6}}, {zeros.data(), {1, 1, 3}}}), std::logic_error);
   const auto wrong = network_options();
   wrong->chunk_size = 0;
   EXPECT_THROW(stream.change(wrong), std::invalid_argument);
@@ -485,10 +479,8 @@ TEST(Stream, ChangedOptionsApplyToLaterAudio) {
   stream.finish();
   EXPECT_EQ(stream.num_changes(), 0);
   std::vector<std::int64_t> lengths;
-  while (const Work* work = stream.work()) {
-    if (const auto* step = std::get_if<EncoderStep>(work)) {
-      if (!step->view && step->begins) lengths.push_back(step->num_frames);
-    }
+  while (const auto work = stream.work()) {
+    if (is_first_pass(*work) && work->state->begins) lengths.push_back(work->inputs[0].shape[1]);
     run_network(stream, *work);
   }
   EXPECT_EQ(stream.num_changes(), 1);

@@ -52,8 +52,10 @@ def test_units_that_are_no_word() -> None:
 
 def test_the_pause_before_an_utterance_does_not_count() -> None:
     words, pauses = ["he", "left"], [2.0, 2.0]
-    assert punctuation_units(words, pauses, continues=False, complete=True).pauses.tolist() == [0, 0, 7, 0]
-    assert punctuation_units(words, pauses, continues=None, complete=False).pauses.tolist() == [7, 7]
+    assert punctuation_units(words, pauses, continues=False, complete=True).work.inputs["pauses"].tolist() == [
+        [0, 0, 7, 0]
+    ]
+    assert punctuation_units(words, pauses, continues=None, complete=False).work.inputs["pauses"].tolist() == [[7, 7]]
 
 
 def test_classes_of_pauses() -> None:

@@ -145,14 +145,15 @@ def test_texts_of_a_batch_are_answered_as_alone(files: dict[bool, Punctuation]) 
     """Bit-identical integers for any padding of the shorter one, because the scales are constants of the file."""
     texts = ["he saw john yesterday why has he seen the bbc", "he"]
     units = [punctuation_units(text.split(), None, continues=False, complete=True) for text in texts]
-    length = len(units[0].pauses)
+    inputs = [of_text.work.inputs for of_text in units]
+    length = inputs[0]["pauses"].shape[1]
     feeds = {"features": np.full((2, length, NUM_WORD_FEATURES), 7), "pauses": np.full((2, length), 3)}
-    for row, of_text in enumerate(units):
-        feeds["features"][row, : len(of_text.pauses)] = of_text.features
-        feeds["pauses"][row, : len(of_text.pauses)] = of_text.pauses
-    feeds["num_units"] = np.array([len(of_text.pauses) for of_text in units])
+    for row, of_text in enumerate(inputs):
+        for name in feeds:
+            feeds[name][row, : of_text[name].shape[1]] = of_text[name][0]
+    feeds["num_units"] = np.concatenate([of_text["num_units"] for of_text in inputs])
     for file in files.values():
-        answers = file._session.run(PUNCTUATION_OUTPUTS, feeds)
+        answers, _ = file.network.run(feeds, PUNCTUATION_OUTPUTS)
         for row, of_text in enumerate(units):
             for batch, alone in zip(answers, file.answer_units(of_text), strict=True):
                 assert np.isfinite(batch).all()

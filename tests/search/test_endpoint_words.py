@@ -9,6 +9,7 @@ import pytest
 from support.arpa import packed
 from support.frame_positions import FramePositions
 from support.toy_model import toy_metadata
+from support.work import answer_step, encoder_step
 
 from asr import _core
 from asr._core import (
@@ -16,10 +17,8 @@ from asr._core import (
     NUM_MARKS,
     PUNCTUATION_TYPE,
     PUNCTUATION_VERSION,
-    EncoderStep,
     NgramLm,
     PunctuationMetadata,
-    PunctuationUnits,
     special_features,
 )
 from asr.runtime.search import LmWeights
@@ -60,7 +59,8 @@ class StreamRun:
     ) -> None:
         """sentence_end: output of a punctuation network for the last word, "broken", or None for no network."""
         self.sentence_end = sentence_end
-        self.asked: list[PunctuationUnits] = []
+        self.asked: list[dict[str, np.ndarray]] = []
+        """Features (num_units, 5) and pauses (num_units,) of each run."""
         self.finals: list[tuple[str, int]] = []
         """Text of each final, and the frame before which it was returned."""
         self.words: list[list[tuple[str, float, float, float]]] = []
@@ -89,37 +89,38 @@ class StreamRun:
             self._work()
 
     def _work(self) -> None:
-        while (step := self.stream.work()) is not None:
-            if isinstance(step, PunctuationUnits):
-                self._punctuate(step)
+        while (work := self.stream.work()) is not None:
+            if work.network == "punctuation":
+                self._punctuate(work)
             else:
-                assert isinstance(step, EncoderStep)
+                step = encoder_step(work)
                 count = (step.num_frames - 3) // 4
                 start = self.positions.start(step)
-                if step.view:
+                if step.slot:
                     self.second_passes.append((start, start + count))
                 log_probs = np.full((count, len(TOKENS)), -12.0, np.float32)
                 log_probs[np.arange(count), self.ids[start : start + count]] = 0.0
-                self.stream.stepped(log_probs, np.zeros((count, 2), np.float32))
+                answer_step(self.stream, log_probs, np.zeros((count, 2), np.float32))
             for type, text, _, _, words, *_ in self.stream.take_events():
                 if type == "final":
                     self.finals.append((text, self.stream.num_frames))
                     self.words.append(words)
 
-    def _punctuate(self, units: PunctuationUnits) -> None:
+    def _punctuate(self, work: _core.Work) -> None:
+        units = {name: work.inputs[name][0] for name in ("features", "pauses")}
         self.asked.append(units)
         if isinstance(self.sentence_end, str):
             self.stream.not_answered(self.sentence_end)
             return
-        marks = np.zeros((len(units.pauses), NUM_MARKS), np.float32)
+        marks = np.zeros((len(units["pauses"]), NUM_MARKS), np.float32)
         marks[:, 0] = 1.0
-        marks[units.first_word + units.num_words - 1] = (
+        marks[-2] = (  # of the last word: the end follows
             1 - self.sentence_end,
             0,
             self.sentence_end / 2,
             self.sentence_end / 2,
         )
-        self.stream.punctuated(marks, np.zeros((len(units.pauses), NUM_CASES), np.float32))
+        answer_step(self.stream, marks, np.zeros((len(marks), NUM_CASES), np.float32))
 
 
 def silence(ids: list[int], **options: object) -> int:
@@ -156,25 +157,25 @@ def test_punctuation_network_decides_if_the_sentence_is_over() -> None:
 def test_network_runs_once_in_a_possible_end() -> None:
     run = StreamRun(frames("AAAAAAA", 12, "AA", 14, "A", 60), sentence_end=0.3)
     assert [text for text, _ in run.finals] == ["a a a a a a a a a a"]  # plain text
-    assert [units.num_words for units in run.asked] == [9, 10]  # 12 frames are less than the minimum silence
+    assert [len(units["pauses"]) - 2 for units in run.asked] == [9, 10]  # 12 frames are less than the minimum silence
     after = [special.tolist() for special in special_features_of("sentence", "end")]
     for units in run.asked:
-        assert [units.features[0].tolist(), units.features[-1].tolist()] == after
+        assert [units["features"][0].tolist(), units["features"][-1].tolist()] == after
     pauses = [*[1] * 6, 5, 1]  # classes: none between two words, but for the 12 frames; the first one does not count
-    assert [units.pauses.tolist() for units in run.asked] == [[0, 0, *pauses, 0], [0, 0, *pauses, 6, 0]]
+    assert [units["pauses"].tolist() for units in run.asked] == [[0, 0, *pauses, 0], [0, 0, *pauses, 6, 0]]
     assert not StreamRun(frames("AAAAAAA", 60), sentence_end=0.3, min_silence_after_speech_s=2.0).asked  # a fixed one
 
 
 def test_network_gets_the_pauses_of_shown_words() -> None:
     run = StreamRun(frames("CCC", 12, "CC", 60), with_lm=False, sentence_end=1.0, formatted=True)
     assert len(run.finals) == 1
-    assert run.asked[-1].pauses.tolist() == [0, 0, 1, 1, 5, 1, 0]  # of the final: classes, as above
+    assert run.asked[-1]["pauses"].tolist() == [0, 0, 1, 1, 5, 1, 0]  # of the final: classes, as above
 
 
 def test_network_knows_of_a_forced_cut() -> None:
     run = StreamRun(frames("A" * 20, 8, "A", 36, "A", 44), sentence_end=0.9, max_utterance_s=2.0)
     assert [len(text.split()) for text, _ in run.finals] == [20, 1, 1]
-    first_units = [units.features[0].tolist() for units in run.asked]
+    first_units = [units["features"][0].tolist() for units in run.asked]
     continues, sentence = (special.tolist() for special in special_features_of("continues", "sentence"))
     assert first_units == [continues, sentence]
 
@@ -183,7 +184,7 @@ def test_sentence_goes_on_after_forced_cut_and_silence() -> None:
     run = StreamRun(frames("A" * 20, 80, "A", 44), sentence_end=0.9, max_utterance_s=2.0, silence_without_speech_s=1.0)
     assert [len(text.split()) for text, _ in run.finals] == [20, 1]
     (continues,) = (special.tolist() for special in special_features_of("continues"))
-    assert [units.features[0].tolist() for units in run.asked] == [continues]
+    assert [units["features"][0].tolist() for units in run.asked] == [continues]
 
 
 def special_features_of(*units: str) -> list[np.ndarray]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.arpa import packed
 from support.toy_model import toy_metadata
+from support.work import answer_step, encoder_step
 from test_phone_search import BIGRAMS, LETTERS, PHONES, UNIGRAMS, model, sure
 
 from asr import _core
@@ -60,11 +61,11 @@ def options(
 
 
 def work(core: _core.Stream, steps: list[int]) -> None:
-    while (step := core.work()) is not None:
-        assert isinstance(step, _core.EncoderStep)  # the result of a search over phones is not rescored
+    while (pending := core.work()) is not None:
+        step = encoder_step(pending)  # the result of a search over phones is not rescored
         letters, phones = network(step.features)
-        steps.append(step.view)
-        core.stepped(letters, np.zeros((len(letters), 2), np.float32), phones)
+        steps.append(step.slot)
+        answer_step(core, letters, np.zeros((len(letters), 2), np.float32), phones)
 
 
 def events(
@@ -89,7 +90,7 @@ SPEECH = [0, 1, 0, 0, 6, 0, 2, 0, 3, 0, 6, 0, 4, 0, *[0] * 30, 2, 0, 0, 0, 0, 0,
 @pytest.mark.parametrize("second_pass", [False, True])
 def test_words_are_shown_when_they_are_complete(second_pass: bool) -> None:
     found, steps = events(sound(SPEECH), second_pass)
-    assert [view for view in steps if view] == ([1, 2, 3] * 2 if second_pass else [])
+    assert [slot for slot in steps if slot] == ([1, 2, 3] * 2 if second_pass else [])
     told = [(type, text) for type, text, *_ in found]
     assert [text for type, text in told if type == "final"] == ["A CA B", "BAA AB"]
     partials = [text for type, text in told if type == "partial"]
@@ -104,9 +105,9 @@ def test_last_words_precede_the_second_pass() -> None:
     core = _core.Stream(options(second_pass=True))
     core.accept(sound(SPEECH[:10]))
     core.finish()
-    while not (step := core.work()).view:
+    while not (step := encoder_step(core.work())).slot:
         letters, phones = network(step.features)
-        core.stepped(letters, np.zeros((len(letters), 2), np.float32), phones)
+        answer_step(core, letters, np.zeros((len(letters), 2), np.float32), phones)
     assert [event[:2] for event in core.take_events()] == [("partial", "A"), ("partial", "A CA")]
 
 
@@ -133,15 +134,19 @@ def test_a_pause_may_be_inside_a_sentence(second_pass: bool) -> None:
 
 def test_a_network_without_the_phones_is_refused() -> None:
     for phones, message in (
-        (lambda letters, phones: None, r"the step gave \(0, 0\) log-probabilities of phones; expected \(8, 7\)"),
-        (lambda letters, phones: letters, r"the step gave \(8, 8\) log-probabilities of phones; expected \(8, 7\)"),
+        (lambda letters, phones: None, "the encoder gave 2 outputs; expected 3"),
+        (
+            lambda letters, phones: letters,
+            r"gave phone_log_probs of shape \(1, 8, 8\); expected \(1, 8, 7\)",
+        ),
         (lambda letters, phones: phones + 5, "are not log-probabilities"),
     ):
         core = _core.Stream(options())
         core.accept(sound(SPEECH))
-        answer = network(core.work().features)
+        letters, right = network(encoder_step(core.work()).features)
+        odd = phones(letters, right)
         with pytest.raises(_core.StreamFailed, match=message):
-            core.stepped(answer[0], np.zeros((8, 2), np.float32), phones(*answer))
+            answer_step(core, letters, np.zeros((8, 2), np.float32), *([] if odd is None else [odd]))
     with pytest.raises(ValueError, match="language model or hotwords were given 7 tokens, the segment 1"):
         options(phones=[])
 

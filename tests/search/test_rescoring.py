@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.toy_model import toy_metadata
+from support.work import PieceTree, answer_scores, answer_step, encoder_step, piece_tree
 from test_phone_search import LETTERS, PHONES, model
 from test_phone_segment import WEIGHTS, network, sound
 
@@ -46,28 +47,27 @@ def stream(lm: _core.NeuralLmMetadata | None, second_pass: bool = True) -> _core
     return _core.Stream(options)
 
 
-def run(core: _core.Stream, symbols: list[int], answer: Callable[[str], float]) -> tuple[list, list[_core.PieceTree]]:
+def run(core: _core.Stream, symbols: list[int], answer: Callable[[str], float]) -> tuple[list, list[PieceTree]]:
     """answer: gives the log-probability of the last piece of a text, whose utterances end with "|"."""
     core.accept(sound(symbols))
     core.finish()
     trees = []
     while (work := core.work()) is not None:
-        if isinstance(work, _core.PieceTree):
-            trees.append(work)
-            core.lm_scored([answer(text) for text in texts(work)])
+        if work.network == "neural_lm":
+            trees.append(piece_tree(work))
+            answer_scores(core, [answer(text) for text in texts(trees[-1])])
             continue
-        assert isinstance(work, _core.EncoderStep)
-        letters, phones = network(work.features)
-        core.stepped(letters, np.zeros((len(letters), 2), np.float32), phones)
+        letters, phones = network(encoder_step(work).features)
+        answer_step(core, letters, np.zeros((len(letters), 2), np.float32), phones)
     return [event for event in core.take_events() if event[0] == "final"], trees
 
 
-def finals(*arguments: Any) -> tuple[list[str], list[_core.PieceTree]]:
+def finals(*arguments: Any) -> tuple[list[str], list[PieceTree]]:
     events, trees = run(*arguments)
     return [event[1] for event in events], trees
 
 
-def texts(tree: _core.PieceTree, pieces: Sequence[str] = PIECES) -> list[str]:
+def texts(tree: PieceTree, pieces: Sequence[str] = PIECES) -> list[str]:
     """For each node, the text from the root to it."""
     found: list[str] = []
     for node, (piece, parent) in enumerate(zip(tree.pieces, tree.parents, strict=True)):
@@ -177,22 +177,21 @@ def test_an_odd_answer_is_none(value: float, lacking: int) -> None:
         core.accept(sound(AB + AB))
         core.finish()
         while (work := core.work()) is not None:
-            if isinstance(work, _core.PieceTree):
-                trees.append(work)
+            if work.network == "neural_lm":
+                trees.append(piece_tree(work))
                 if len(trees) % 2:
-                    core.lm_scored([value] * (len(work.pieces) - lacking))
+                    answer_scores(core, [value] * (len(trees[-1].pieces) - lacking))
                 else:
                     core.not_answered("no luck")
                 continue
-            assert isinstance(work, _core.EncoderStep)
-            letters, phones = network(work.features)
-            core.stepped(letters, np.zeros((len(letters), 2), np.float32), phones)
+            letters, phones = network(encoder_step(work).features)
+            answer_step(core, letters, np.zeros((len(letters), 2), np.float32), phones)
         return [event[:2] for event in core.take_events()]
 
-    trees: list[_core.PieceTree] = []
+    trees: list[PieceTree] = []
     found = events(lm_metadata())
     ((_, error),) = [event for event in found if event[0] == "error"]
-    assert error.startswith("the neural language model failed, and recognition goes on without it: the language model")
+    assert error.startswith("the neural language model failed, and recognition goes on without it: the ")
     assert len(trees) == 2
     assert [event for event in found if event[0] != "error"] == events(None)
 

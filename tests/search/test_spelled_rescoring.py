@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.work import answer_scores, answer_step, encoder_step, is_scoring, piece_tree, scored_tokens
 from test_phone_search import LETTERS, model
 from test_phone_segment import LOUDNESS, STEP, sound
 from test_rescoring import lm_metadata, texts
@@ -66,31 +67,30 @@ def run(
     symbols: list[int],
     lm: Answer = lambda text: -1.0,
     decoder: Callable[[list[int]], float] = lambda tokens: 0.0,
-    failing: tuple[type, ...] = (),
+    failing: str = "",
 ) -> tuple[list[tuple], list[Any]]:
     """Events, and the work except for encoder steps.
 
-    lm: log-probability of the last piece of a text, see `texts`. decoder: of a hypothesis. failing: work that fails.
+    lm: log-probability of the last piece of a text, see `texts`. decoder: of a hypothesis. failing: network that fails.
     """
     core, others = _core.Stream(made), []
     core.accept(sound(symbols))
     core.finish()
     while (work := core.work()) is not None:
-        if isinstance(work, _core.EncoderStep):
-            letters = network(work.features)
-            core.stepped(letters, np.zeros((len(letters), 2), np.float32))
+        if work.network == "encoder":
+            letters = network(encoder_step(work).features)
+            answer_step(core, letters, np.zeros((len(letters), 2), np.float32))
             continue
         others.append(work)
-        if isinstance(work, failing):
+        if work.network == failing:
             core.not_answered("no luck")
-        elif isinstance(work, _core.PieceTree):
-            core.lm_scored([lm(text) for text in texts(work, SPELLING)])
-        elif isinstance(work, _core.DecoderScoring):
-            core.scored([decoder(tokens) for tokens in work.tokens])
+        elif work.network == "neural_lm":
+            answer_scores(core, [lm(text) for text in texts(piece_tree(work), SPELLING)])
+        elif is_scoring(work):
+            answer_scores(core, [decoder(tokens) for tokens in scored_tokens(work)])
         else:
-            assert isinstance(work, _core.DecoderStep)
-            equal = np.full((len(work.tokens), len(LETTERS)), -np.log(len(LETTERS)), np.float32)
-            core.decoded(equal)
+            (shape,) = work.outputs.values()
+            core.answer([np.full(shape, -np.log(len(LETTERS)), np.float32)])
     return core.take_events(), others
 
 
@@ -168,7 +168,7 @@ def test_hotwords_still_act() -> None:
 def test_the_utterance_before_is_read_first() -> None:
     speech = [0, A_OR_B, *SILENCE, C_OR_B, *SILENCE]
     _, trees = run(options(LM), speech, prefers("B"))
-    assert len(trees) == 2 and {"| B| B|", "| B|"} <= set(texts(trees[1], SPELLING))
+    assert len(trees) == 2 and {"| B| B|", "| B|"} <= set(texts(piece_tree(trees[1]), SPELLING))
 
 
 def test_spelled_sentences_of_ngrams_are_rescored_in_a_lattice() -> None:
@@ -195,10 +195,11 @@ def test_decoder_scores_what_the_network_prefers() -> None:
         return 0.0 if found == [tokens["C"]] else -50.0
 
     _, others = run(made, speech, prefers("B"), prefer_c)
-    assert [type(work) for work in others] == [_core.PieceTree, _core.DecoderScoring]
-    assert others[1].tokens[0] == [tokens["B"]] and [tokens["C"]] in others[1].tokens
+    assert others[0].network == "neural_lm" and is_scoring(others[1]) and len(others) == 2
+    scored = scored_tokens(others[1])
+    assert scored[0] == [tokens["B"]] and [tokens["C"]] in scored
     assert finals(made, speech, prefers("B"), prefer_c) == ["C"]
-    assert finals(made, speech, prefers("B"), failing=(_core.DecoderScoring,)) == ["B"]
+    assert finals(made, speech, prefers("B"), failing="decoder") == ["B"]
 
 
 def test_sentences_of_a_joint_search_are_rescored() -> None:
@@ -206,7 +207,7 @@ def test_sentences_of_a_joint_search_are_rescored() -> None:
     made = options(LM, search="joint", joint_ctc_weight=0.9)
     events, others = run(made, speech, prefers("B"))
     assert [event[1] for event in events if event[0] == "final"] == ["B B"]
-    assert isinstance(others[-1], _core.PieceTree) and isinstance(others[-2], _core.DecoderStep)
+    assert others[-1].network == "neural_lm" and others[-2].network == "decoder" and others[-2].state is not None
     assert finals(options(None, search="joint", joint_ctc_weight=0.9), speech) == ["A B"]
 
 
@@ -219,7 +220,7 @@ def test_a_network_that_fails_costs_only_the_rescoring() -> None:
             [*speech, *speech],
             prefers("B"),
             lambda tokens, decoder=decoder: decoder.get(tokens[0] if tokens else 0, 0.0),
-            failing=(_core.PieceTree,),
+            failing="neural_lm",
         )
         (error,) = [event[1] for event in events if event[0] == "error"]
         assert error.startswith("the neural language model failed, and recognition goes on without it: no luck")

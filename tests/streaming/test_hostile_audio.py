@@ -80,7 +80,7 @@ def test_cache_stays_finite_and_later_speech_is_understood(
 ) -> None:
     stream = bundled.stream()
     stream.accept_waveform(change(speech).astype(np.float32))
-    cache = stream.caches[False]
+    cache = stream.states[0]
     assert any(state.any() for state in cache) and all(np.isfinite(state).all() for state in cache)
     stream.accept_waveform(PAUSE)
     finals, errors = texts(stream)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from support.frame_positions import FramePositions
 from support.toy_model import toy_metadata
+from support.work import answer_step, encoder_step
 
 from asr import _core
-from asr._core import EncoderStep
 
 TOKENS = ["", "<unk>", "", *(f"\u2581{letter}" for letter in "ABCDEFGH")]
 FRAME_S = 0.04
@@ -80,10 +80,11 @@ def recognize(
             stream.accept(rng.standard_normal(640 * 25).astype(np.float32) * 0.01)
         else:
             stream.finish()
-        while isinstance(step := stream.work(), EncoderStep):
+        while (work := stream.work()) is not None:
+            step = encoder_step(work)
             count = (step.num_frames - 3) // 4
             start = positions.start(step)
-            stream.stepped(log_probs[start : start + count], np.zeros((count, 2), np.float32))
+            answer_step(stream, log_probs[start : start + count], np.zeros((count, 2), np.float32))
         for type, text, _, _, words, _, endpoint, *_ in stream.take_events():
             if type == "final":
                 finals.append((endpoint, text, [(word[0], word[1]) for word in words]))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from conftest import TOKENS
 from support.recognition import ended, finals, recognize
+from support.work import answer_step, encoder_step
 
 from asr import Recognizer, _core
-from asr._core import END_SILENCE, CtcPrefixBeamSearch, EncoderStep
+from asr._core import END_SILENCE, CtcPrefixBeamSearch
 from asr.features import SAMPLE_RATE, fbank, num_frames
 from asr.lm.packed import BUNDLED, LmError, load_lm
 from asr.model.model import AsrModel
@@ -128,13 +130,13 @@ def test_bundled_files_have_a_name(pairs_lm: Path, monkeypatch: pytest.MonkeyPat
 def test_the_decoder_gets_each_frame_in_one_utterance(onnx: OnnxModel, conversation: np.ndarray) -> None:
     encoded = []
 
-    class Listening(OnnxModel):
-        def score(self, tokens: Sequence[Sequence[int]], encoder_out: np.ndarray) -> np.ndarray:
-            encoded.append(encoder_out)
-            return super().score(tokens, encoder_out)
+    def listen(inputs: dict[str, np.ndarray], *arguments: Any) -> Any:
+        encoded.append(inputs["encoder_out"][0])
+        return run(inputs, *arguments)
 
-    recognizer = Recognizer(Listening(onnx.path), second_pass=False)
-    encoded.clear()
+    recognizer = Recognizer(OnnxModel(onnx.path), second_pass=False)
+    network = recognizer.network("decoder")
+    run, network.run = network.run, listen
     recognize(recognizer, conversation)
     assert len(encoded) == 3
     outputs = [encoder_out for _, encoder_out in steps(onnx, ended(conversation))]
@@ -178,18 +180,20 @@ def test_empty_second_pass_takes_the_partial_back(recognizer: Recognizer) -> Non
     letter[5, [0, TOKENS.index("A")]] = -20, 0
     encoder_out = np.zeros((16, recognizer.onnx.metadata.dim), np.float32)
     stream.accept(np.zeros(16000, np.int16))
-    stream.stepped(letter, encoder_out)
+    answer_step(stream, letter, encoder_out)
     stream.finish()
     steps = 0
-    while (step := stream.work()) is not None:
-        assert isinstance(step, EncoderStep)
+    while (work := stream.work()) is not None:
+        step = encoder_step(work)
         num_frames = len(step.features) // 4
-        assert step.begins == step.ends == (step.view > 0)
-        stream.stepped(
-            np.resize(blanks, (num_frames, len(TOKENS))), np.resize(encoder_out, (num_frames, encoder_out.shape[1]))
+        assert step.begins == step.ends == (step.slot > 0)
+        answer_step(
+            stream,
+            np.resize(blanks, (num_frames, len(TOKENS))),
+            np.resize(encoder_out, (num_frames, encoder_out.shape[1])),
         )
         steps += 1
-    assert steps == 4  # the rest of the second one, and the second pass in three views
+    assert steps == 4  # the rest of the second one, and the second pass in three passes
     assert [event[:2] for event in stream.take_events()] == [("partial", "a"), ("partial", "")]
 
 

@@ -11,9 +11,10 @@ import torch
 from support.arpa import packed
 from support.recognition import ended, finals, recognize
 from support.toy_model import toy_metadata
+from support.work import answer_scores, answer_step, encoder_step, is_encoder, scored_tokens
 
 from asr import Recognizer, _core
-from asr._core import END_SILENCE, EncoderStep, LmFusion, NgramLm, Options, SegmentOptions, Stream
+from asr._core import END_SILENCE, LmFusion, NgramLm, Options, SegmentOptions, Stream
 from asr.features import NUM_MEL_BINS, fbank
 from asr.model.model import AsrModel
 from asr.runtime.joint_search import joint_search
@@ -24,29 +25,29 @@ from asr.training.features import warped_bins
 
 
 def second_looks(recognizer: Recognizer, audio: np.ndarray) -> tuple[list[np.ndarray], int]:
-    """The features of every view of an utterance in `audio`, with all windows joined; and the number of finals."""
+    """The features of every pass over an utterance in `audio`, with all windows joined; and the number of finals."""
     stream, cache = Stream(recognizer.segment_options), {}
     found: list[np.ndarray] = []
     windows: dict[int, list[np.ndarray]] = {}
 
-    def work() -> None:
-        while (step := stream.work()) is not None:
-            assert isinstance(step, EncoderStep)
+    def run() -> None:
+        while (work := stream.work()) is not None:
+            step = encoder_step(work)
             if step.begins:
-                cache[step.view] = recognizer.onnx.init_cache(1, recognizer.left_context)
-            if step.view:
-                windows.setdefault(step.view, []).append(step.features[: step.num_valid])
+                cache[step.slot] = recognizer.onnx.init_cache(1, recognizer.left_context)
+            if step.slot:
+                windows.setdefault(step.slot, []).append(step.features[: step.num_valid])
             if step.ends:  # the last three feature frames of a window are the first ones of the next window
-                *before, last = windows.pop(step.view)
+                *before, last = windows.pop(step.slot)
                 found.append(np.concatenate([*(window[:-3] for window in before), last]))
-            log_probs, encoder_out, cache[step.view], _ = recognizer.onnx.step(
-                step.features[None], np.array([step.num_valid]), cache[step.view]
+            log_probs, encoder_out, cache[step.slot], _ = recognizer.onnx.step(
+                step.features[None], np.array([step.num_valid]), cache[step.slot]
             )
-            stream.stepped(log_probs[0], encoder_out[0])
+            answer_step(stream, log_probs[0], encoder_out[0])
 
     stream.accept(audio)
     stream.finish()
-    work()
+    run()
     return found, sum(event[0] == "final" for event in stream.take_events())
 
 
@@ -166,17 +167,18 @@ def test_words_found_at_sentence_end_get_second_pass() -> None:
     stream.accept(np.zeros(8000 - END_SILENCE, np.float32))
     stream.finish()
     steps = []
-    while isinstance(work := stream.work(), EncoderStep):
-        steps.append((work.view, work.begins, work.ends))
-        num_frames = (len(work.features) - 3) // 4
+    while is_encoder(work := stream.work()):
+        step = encoder_step(work)
+        steps.append((step.slot, step.begins, step.ends))
+        num_frames = (len(step.features) - 3) // 4
         log_probs = np.full((num_frames, 4), -20.0, np.float32)
         log_probs[:, 0] = 0.0
         log_probs[0] = np.log([0.6, 1e-9, 1e-9, 0.4])
-        stream.stepped(log_probs, np.ones((num_frames, 5), np.float32))
+        answer_step(stream, log_probs, np.ones((num_frames, 5), np.float32))
     assert steps == [(0, True, False), (1, True, True), (2, True, True), (3, True, True)]
-    assert sorted(work.tokens) == [[], [3]]
-    assert work.encoder_out.shape == (12, 5)
-    stream.scored([0.0] * len(work.tokens))
+    assert work is not None and sorted(scored_tokens(work)) == [[], [3]]
+    assert work.inputs["encoder_out"].shape == (1, 12, 5)
+    answer_scores(stream, [0.0] * 2)
     assert [event[:2] for event in stream.take_events()] == [("partial", "A"), ("final", "A")]
 
 
@@ -184,7 +186,7 @@ def test_cache_is_released_after_the_second_pass(recognizer: Recognizer, convers
     """The memory of a device limits the number of caches."""
     stream = recognizer.stream()
     stream.accept_waveform(conversation)
-    assert finals(stream.events()) and set(stream.caches) == {0}
+    assert finals(stream.events()) and set(stream.states) == {0}
 
 
 @pytest.mark.parametrize("push", [160, 5000, 160000])
@@ -196,18 +198,18 @@ def test_early_windows_run_between_chunks(push: int) -> None:
     for begin in range(0, len(audio), push):
         wanted = stream.num_wanted
         stream.accept(audio[begin : begin + push])
-        while (step := stream.work()) is not None:
-            assert isinstance(step, EncoderStep)
+        while (work := stream.work()) is not None:
+            step = encoder_step(work)
             num_frames = (step.num_frames - 3) // 4
-            if step.view == 0:
+            if step.slot == 0:
                 last_chunk = begin
             else:
-                runs.append((step.view, step.begins, num_frames))
+                runs.append((step.slot, step.begins, num_frames))
                 assert push > 160 or (0.45 < (begin - last_chunk) / 10240 < 0.55 and 0 < wanted <= push)
             log_probs = np.full((num_frames, 4), -20.0, np.float32)
             log_probs[::3, 3] = log_probs[1::3, 0] = log_probs[2::3, 0] = 0.0
-            stream.stepped(log_probs, np.zeros((num_frames, 2), np.float32))
-    assert runs == [(view, True, 125) for view in (1, 2, 3)]
+            answer_step(stream, log_probs, np.zeros((num_frames, 2), np.float32))
+    assert runs == [(slot, True, 125) for slot in (1, 2, 3)]
 
 
 @pytest.mark.parametrize("search", ["greedy", "beam"])
@@ -218,19 +220,19 @@ def test_large_vocabulary_keeps_the_likeliest_tokens(search: str) -> None:
     stream.accept(np.zeros(16000 * 3 - END_SILENCE, np.float32))
     stream.finish()
     spoken, passes, num_frames = rng.integers(3, len(tokens), 75), [[]], 0
-    while (step := stream.work()) is not None:
-        assert isinstance(step, EncoderStep)
+    while (work := stream.work()) is not None:
+        step = encoder_step(work)
         count = (step.num_frames - 3) // 4
         scores = rng.normal(0, 1, (count, len(tokens))).astype(np.float32)
-        if step.view:
+        if step.slot:
             passes.append([])
             num_frames = 0
         scores[np.arange(count), spoken[num_frames : num_frames + count]] += rng.normal(11, 2, count)
         log_probs = torch.from_numpy(scores).log_softmax(-1)
-        stream.stepped(log_probs.numpy(), np.zeros((count, 2), np.float32))
+        answer_step(stream, log_probs.numpy(), np.zeros((count, 2), np.float32))
         num_frames += count
         passes[-1].append(log_probs[: step.num_valid // 4])
-        if not step.view:
+        if not step.slot:
             assert stream.num_bytes_kept <= num_frames * 513 * 4
     assert len(passes) == 4
     mean = torch.stack([torch.cat(each) for each in passes]).mean(0).log_softmax(-1).numpy()
@@ -250,13 +252,12 @@ def test_first_pass_and_views_count_equally(odd: int) -> None:
         stream.accept(np.zeros(8000 - END_SILENCE, np.float32))
         stream.finish()
         for run in range(4):
-            step = stream.work()
-            assert isinstance(step, EncoderStep)
+            step = encoder_step(stream.work())
             num_frames = (step.num_frames - 3) // 4
             log_probs = np.full((num_frames, len(tokens)), -90.0, np.float32)
             log_probs[:, 0] = 0.0
             log_probs[3] = -300, -300, -300, *(of_odd if run == odd else usual)
-            stream.stepped(log_probs, np.zeros((num_frames, 2), np.float32))
+            answer_step(stream, log_probs, np.zeros((num_frames, 2), np.float32))
         assert stream.work() is None
         return stream.take_events()[-1]
 

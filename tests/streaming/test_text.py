@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from support.recognition import finals, num_errors, recognize
 from asr import Recognizer, _core
 from asr._core import NUM_CASES, NUM_MARKS, special_features
 from asr.runtime.onnx_model import OnnxModel
-from asr.runtime.punctuation import Answer, Punctuation
+from asr.runtime.punctuation import Punctuation
 from asr.streaming import Final, Partial
 from asr.streaming.events import Gap
 from asr.streaming.stream import Stream
@@ -65,14 +66,14 @@ def test_stream_may_change_its_text_options(plain: Recognizer, formatted: Recogn
 
 
 def test_failing_punctuation_leaves_words_and_warns_once(plain: Recognizer, sample: np.ndarray, tmp_path: Path) -> None:
-    class Broken(Punctuation):
-        def answer_units(self, units: _core.PunctuationUnits) -> Answer:
-            if num_calls.append(0) or len(num_calls) % 2:
-                raise RuntimeError("no luck")
-            return Answer(np.zeros((1, 4), np.float32), np.zeros((1, 3), np.float32))  # of another number of units
+    def fail(*_: Any) -> Any:
+        if num_calls.append(0) or len(num_calls) % 2:
+            raise RuntimeError("no luck")
+        return [np.zeros((1, 1, 4), np.float32), np.zeros((1, 1, 3), np.float32)], ()  # of another number of units
 
     num_calls: list[int] = []
-    punctuation = Broken(write_punctuation(tmp_path / "commas.onnx"))
+    punctuation = Punctuation(write_punctuation(tmp_path / "commas.onnx"))
+    punctuation.network.run = fail  # type: ignore[method-assign]
     events = recognize(plain.with_options(text="formatted", punctuation=punctuation), sample)
     errors = [event.text for event in events if event.type == "error"]
     assert len(num_calls) > 3 and len(errors) == 1
@@ -132,14 +133,14 @@ def test_forced_cut_leaves_no_mark_at_the_end(plain: Recognizer, conversation: n
 def test_only_continued_utterances_begin_in_lower_case(
     plain: Recognizer, conversation: np.ndarray, tmp_path: Path
 ) -> None:
-    class Small(Punctuation):
-        def answer_units(self, units: _core.PunctuationUnits) -> Answer:
-            beginnings.append(tuple(units.features[0]))
-            probs = [np.eye(size, dtype=np.float32)[[0] * len(units.pauses)] for size in (NUM_MARKS, NUM_CASES)]
-            return Answer(*probs)
+    def mark_nothing(inputs: dict[str, np.ndarray], *_: Any) -> Any:
+        features = inputs["features"]
+        beginnings.append(tuple(features[0, 0]))
+        return [np.eye(size, dtype=np.float32)[[[0] * features.shape[1]]] for size in (NUM_MARKS, NUM_CASES)], ()
 
     beginnings: list[tuple[int, ...]] = []
-    small = Small(write_punctuation(tmp_path / "commas.onnx"))
+    small = Punctuation(write_punctuation(tmp_path / "commas.onnx"))
+    small.network.run = mark_nothing  # type: ignore[method-assign]
     recognizer = plain.with_options(text="formatted", punctuation=small, max_utterance_s=2.0)
     endpoint: str | None = None
     goes_on = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from asr._core import EncoderStep
+from support.work import EncoderStep
 
 NUM_KEPT = 4000
 
@@ -20,12 +20,12 @@ class FramePositions:
     def start(self, step: EncoderStep) -> int:
         """The encoder frame of the stream at which `step` begins. Must be called once for every step."""
         count = (step.num_frames - 3) // 4
-        if step.view == 0:
+        if step.slot == 0:
             frames = np.arange(self._num_frames, self._num_frames + count)
             self._seen[frames % NUM_KEPT] = step.features[: 4 * count : 4]
             self._num_frames += count
             return int(frames[0])
-        if step.view == 1:
+        if step.slot == 1:
             (slot,) = np.flatnonzero((self._seen == step.features[0]).all(axis=1))
             self._end = self._num_frames - (self._num_frames - slot - 1) % NUM_KEPT - 1 + count
-        return self._end - count  # the views of a window have the same end
+        return self._end - count  # the passes over a window have the same end

@@ -345,7 +345,7 @@ def test_failed_network_is_one_line(
     error: Exception, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A mistake in the program keeps its traceback."""
-    monkeypatch.setattr("asr.streaming.work._compute_steps", Mock(side_effect=error))
+    monkeypatch.setattr("asr.runtime.network.Network.run", Mock(side_effect=error))
     command = ["--sample", "--lm", "none", "--search", "greedy"]
     if said:
         assert main(command) == 1

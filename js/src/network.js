@@ -1,4 +1,4 @@
-// A network of an .onnx file in ONNX Runtime, on typed arrays.
+// A network in ONNX Runtime: an open graph, which does the work of streams (csrc/work.h).
 
 export const SESSION_OPTIONS = { logSeverityLevel: 4 }; // errors are thrown, not printed
 const EXPORT_AGAIN = "get the file again, or write it again with `asr export`";
@@ -22,53 +22,11 @@ export function checkFile(name, check) {
 }
 
 // Immutable; any number of streams may share one.
-export class NetworkFile {
-  // Opens the file `name` written by `asr export`. Metadata: a class of the core. Throws ModelError.
-  static async open(bytes, ort, sessionOptions, name, Metadata) {
-    const metadata = checkFile(name, () => new Metadata(bytes));
-    try {
-      const { inputs, outputs } = metadata;
-      const session = await Session.open(ort, bytes, sessionOptions, name, inputs, outputs);
-      return new this(ort, sessionOptions, metadata, session);
-    } catch (error) {
-      metadata.delete();
-      throw error;
-    }
-  }
-
-  #session;
-
-  constructor(ort, sessionOptions, metadata, session) {
-    this.ort = ort;
-    this.sessionOptions = sessionOptions;
-    this.metadata = metadata; // an object of the core
-    this.#session = session;
-  }
-
-  // Takes and resolves to tensors.
-  run(tensors) {
-    return this.#session.run(tensors);
-  }
-
-  floats(data, dims) {
-    return new this.ort.Tensor("float32", data, dims);
-  }
-
-  integers(data, dims) {
-    return new this.ort.Tensor("int64", BigInt64Array.from(data, BigInt), dims);
-  }
-
-  async close() {
-    this.metadata.delete();
-    await this.#session.close();
-  }
-}
-
-// A graph that is ready to run. Its tensors are in the order of their names in csrc/contract.h.
-export class Session {
+export class Network {
+  // bytes: of the ONNX file `name`. states: returns the type, shape and name of each state, for a left context.
   // Checks that the graph needs exactly these inputs, and that its first outputs are these. Throws ModelError, with
   // `name` in its message.
-  static async open(ort, bytes, options, name, inputs, outputs) {
+  static async open(ort, bytes, options, name, { inputs, outputs, states = () => [] }) {
     let session;
     try {
       // Memory patterns would allocate one block per run: many utterance lengths leave gaps.
@@ -88,27 +46,48 @@ export class Session {
           `${session.outputNames.join(", ")}; \`asr export\` writes one`,
       );
     }
-    return new Session(session, inputs, outputs);
+    return new Network(ort, session, states);
   }
 
+  #ort;
   #session;
-  #inputs;
-  #outputs;
+  #states;
   #last = Promise.resolve(); // ONNX Runtime supports one run at a time
 
-  constructor(session, inputs, outputs) {
+  constructor(ort, session, states) {
+    this.#ort = ort;
     this.#session = session;
-    this.#inputs = inputs;
-    this.#outputs = outputs;
+    this.#states = states;
   }
 
-  // Resolves to the output tensors for these inputs.
-  async run(tensors) {
-    const run = this.#last.then(() =>
-      this.#session.run(Object.fromEntries(tensors.map((tensor, i) => [this.#inputs[i], tensor]))));
+  // Does `work` of the core. Resolves to the outputs, {data, shape} each. states: a Map of the stream's states by slot,
+  // which is updated.
+  async run({ inputs, outputs, state }, states) {
+    const feeds = {};
+    for (const input of inputs) feeds[input.name] = this.#tensor(input);
+    if (state) Object.assign(feeds, state.begins ? this.#initial(state.leftContext) : states.get(state.slot));
+    const run = this.#last.then(() => this.#session.run(feeds));
     this.#last = run.catch(() => {});
     const found = await run;
-    return this.#outputs.map((name) => found[name]);
+    if (state?.keeps) {
+      const names = this.#states(0).map(({ name }) => name);
+      states.set(state.slot, Object.fromEntries(names.map((name) => [name, found[`new_${name}`]])));
+    } else if (state) {
+      states.delete(state.slot);
+    }
+    return outputs.map((name) => ({ data: found[name].data, shape: found[name].dims }));
+  }
+
+  #initial(leftContext) {
+    const zeros = ({ name, type, shape }) => {
+      const data = new (type === "int64" ? Int32Array : Float32Array)(shape.reduce((a, b) => a * b, 1));
+      return [name, this.#tensor({ type, data, shape })];
+    };
+    return Object.fromEntries(this.#states(leftContext).map(zeros));
+  }
+
+  #tensor({ type, data, shape }) {
+    return new this.#ort.Tensor(type, type === "int64" ? BigInt64Array.from(data, BigInt) : data, shape);
   }
 
   async close() {
