@@ -6,20 +6,40 @@ PyTorch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from asr._core import StateTensor, StateUse, Work
-from asr.runtime.metadata import EXPORT_AGAIN
-from asr.runtime.onnx_session import ModelError, Signature, check_signature, open_session, run
+from asr.runtime.metadata import EXPORT_AGAIN, MetadataError
+from asr.runtime.onnx_session import ModelError, Signature, check_signature, open_session, read_properties, run
 
 Array = npt.NDArray[Any]
 FloatArray = npt.NDArray[np.float32]
 State = tuple[Array, ...]
 """An array for each state of a network. Immutable: a run returns a new one."""
+
+
+Metadata = TypeVar("Metadata")
+
+
+def open_file(
+    path: str | Path, new_metadata: Callable[[dict[str, str]], Metadata], signature: Signature, **session: Any
+) -> tuple[Network, Metadata, dict[str, str]]:
+    """The network of a file with one, its metadata, and all properties of the file. session: see `Network`.
+
+    Raises ModelError or MetadataError if the file cannot be used, OSError if it cannot be read.
+    """
+    name, data = str(path), Path(path).read_bytes()
+    properties = read_properties(data, name)
+    try:
+        metadata = new_metadata(properties)
+    except ValueError as error:
+        raise MetadataError(f"{name}: {error}") from error
+    return Network(data, name, signature, **session), metadata, properties
 
 
 class Network:

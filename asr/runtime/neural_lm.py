@@ -8,9 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from asr._core import NEURAL_LM_INPUTS, NEURAL_LM_OUTPUTS, NeuralLmMetadata
-from asr.runtime.metadata import MetadataError
-from asr.runtime.network import Network
-from asr.runtime.onnx_session import Signature, read_properties
+from asr.runtime.network import open_file
+from asr.runtime.onnx_session import Signature
 
 SIGNATURE = Signature(
     {name: ("tensor(int64)", ["T"]) for name in NEURAL_LM_INPUTS},
@@ -29,15 +28,10 @@ class NeuralLmFile:
 
     def __init__(self, path: str | Path, num_threads: int = 1) -> None:
         """Reads a file. Raises ModelError or MetadataError if it cannot be used, OSError if it cannot be read."""
-        name = str(path)
-        data = Path(path).read_bytes()
-        properties = read_properties(data, name)
-        try:
-            self.metadata = NeuralLmMetadata(properties)
-        except ValueError as error:
-            raise MetadataError(f"{name}: {error}") from error
         # Without an arena, because the buffers of a long utterance would leave gaps of tens of megabytes in the heap.
-        self.network = Network(data, name, SIGNATURE, num_threads=num_threads, shrink=True)
+        self.network, self.metadata, _ = open_file(
+            path, NeuralLmMetadata, SIGNATURE, num_threads=num_threads, shrink=True
+        )
 
     def log_probs(self, *tree: npt.NDArray[np.generic]) -> npt.NDArray[np.float32]:
         """The log-probability of each node given its ancestors, (T,).

@@ -24,9 +24,8 @@ from asr._core import (
     punctuate,
     punctuation_units,
 )
-from asr.runtime.metadata import MetadataError
-from asr.runtime.network import Network
-from asr.runtime.onnx_session import Signature, read_properties
+from asr.runtime.network import open_file
+from asr.runtime.onnx_session import Signature
 
 _SHAPES: dict[str, list[int | str]] = {
     **dict(zip(PUNCTUATION_INPUTS, (["N", "T", NUM_WORD_FEATURES], ["N", "T"], ["N"]), strict=True)),
@@ -86,17 +85,12 @@ class Punctuation(PunctuationNetwork):
 
     def __init__(self, path: str | Path, num_threads: int = 1) -> None:
         """Reads a file. Raises ModelError or MetadataError if it cannot be used, OSError if it cannot be read."""
-        name = str(path)
-        data = Path(path).read_bytes()
-        properties = read_properties(data, name)
-        try:
-            self.metadata = PunctuationMetadata(properties)
-        except ValueError as error:
-            raise MetadataError(f"{name}: {error}") from error
+        self.network, self.metadata, properties = open_file(
+            path, PunctuationMetadata, SIGNATURE, num_threads=num_threads, arena=False
+        )
         self.look_ahead, self.left_context = self.metadata.look_ahead, self.metadata.left_context
         self.license = properties.get("license", "")
         """SPDX identifier of the weights' license; empty if not stated."""
-        self.network = Network(data, name, SIGNATURE, num_threads=num_threads, arena=False)
 
     def __call__(
         self,

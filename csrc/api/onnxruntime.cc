@@ -230,7 +230,9 @@ Tensor Tensor::taken(std::size_t axis, const std::vector<std::int64_t>& rows) co
   auto* to = static_cast<char*>(elements(*runtime_, result.get()));
   for (std::size_t block = size ? product(shape, 0, axis) : 0; block > 0; --block, from += num_rows * size) {
     for (const std::int64_t row : rows) {
-      std::memcpy(to, from + static_cast<std::size_t>(row) * size, size);
+      const auto index = static_cast<std::size_t>(row);
+      if (index >= num_rows) throw std::runtime_error("the network gave a state of another size");
+      std::memcpy(to, from + index * size, size);
       to += size;
     }
   }

@@ -51,7 +51,7 @@ class Tensor {
 
   // The elements, for as long as the tensor exists. Throws std::runtime_error unless it is float32.
   Output output() const;
-  // The elements `rows` of an axis, in this order.
+  // The elements `rows` of an axis, in this order. Throws std::runtime_error if there are fewer.
   Tensor taken(std::size_t axis, const std::vector<std::int64_t>& rows) const;
 
   const ort::Value* get() const noexcept { return value_.get(); }

@@ -1,4 +1,4 @@
-// Views of NumPy arguments without casts or copies; error messages say how to convert.
+// NumPy arguments without casts or copies; error messages say how to convert.
 #pragma once
 
 #include <pybind11/numpy.h>

@@ -196,6 +196,12 @@ def test_an_odd_answer_is_none(value: float, lacking: int) -> None:
     assert [event for event in found if event[0] != "error"] == events(None)
 
 
+def test_rounding_may_exceed_a_certain_piece() -> None:
+    for value in (0.0, 5e-4):
+        events, _ = run(stream(lm_metadata()), AB, lambda text, value=value: value if text == "| ABB" else -1.0)
+        assert [event[1] for event in events] == ["ABB"]
+
+
 @pytest.mark.parametrize(
     ("entry", "value"),
     [("pieces", "a\nb\nc"), ("pieces", "a\nb\nc\nd\nd"), ("share", "1.5"), ("weight", "x")],

@@ -184,9 +184,10 @@ def test_words_found_at_sentence_end_get_second_pass() -> None:
 
 def test_cache_is_released_after_the_second_pass(recognizer: Recognizer, conversation: np.ndarray) -> None:
     """The memory of a device limits the number of caches."""
-    stream = recognizer.stream()
-    stream.accept_waveform(conversation)
-    assert finals(stream.events()) and set(stream.states) == {0}
+    for search in ("rescore", "joint"):  # the latter with a state of the decoder
+        stream = recognizer.with_options(search=search, lm=None).stream()
+        stream.accept_waveform(conversation)
+        assert finals(stream.events()) and set(stream.states) == {0}
 
 
 @pytest.mark.parametrize("push", [160, 5000, 160000])

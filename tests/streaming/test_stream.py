@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Hashable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -183,6 +184,28 @@ def test_times_of_cut_utterances_never_cross(sample: np.ndarray) -> None:
                 end = event.end
                 num_finals += 1
         assert num_finals > 2
+
+
+def test_windows_of_a_gpu_are_of_one_length(onnx: OnnxModel, conversation: np.ndarray) -> None:
+    on_gpu = copy.copy(onnx)
+    on_gpu.provider = "cuda"
+    clips = [conversation[:length] for length in (45000, 55000)]
+    kinds: list[set[Hashable]] = []
+    for model in (onnx, on_gpu):
+        recognizer = Recognizer(model, search="greedy")
+        streams = [Stream(recognizer, deferred=True) for _ in clips]
+        for stream, clip in zip(streams, clips, strict=True):
+            stream.accept_waveform(clip)
+            stream.finish()
+        found = set()
+        while work := [work for stream in streams if (work := stream.pending()) is not None]:
+            found |= {each.kind for each in work if each.work.state.slot}
+            for batch in [[each for each in work if each.kind == kind] for kind in {each.kind for each in work}]:
+                compute(batch)
+        kinds.append(found)
+        expected = [finals(recognize(Recognizer(onnx, search="greedy"), clip)) for clip in clips]
+        assert [finals(stream.events()) for stream in streams] == expected
+    assert [len(found) for found in kinds] == [2, 1]
 
 
 def test_failing_stream_of_a_batch_spares_the_others(recognizer: Recognizer, sample: np.ndarray) -> None:
