@@ -272,9 +272,7 @@ class Recognizer:
 
     def network(self, name: str) -> Network:
         """The network of this name, see csrc/work.h. Raises ModelError if it cannot be opened."""
-        if name in self._networks:
-            return self._networks[name]
-        return self.onnx.encoder if name == "encoder" else self.onnx.decoder.network
+        return self._networks.get(name) or self.onnx.network(name)
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -120,6 +120,10 @@ class OnnxModel:
         """Whether `score` and `decoder` work."""
         return bool(self.metadata.decoder_onnx)
 
+    def network(self, name: str) -> Network:
+        """The network "encoder" or "decoder". Raises ModelError like `decoder`."""
+        return self.encoder if name == "encoder" else self.decoder.network
+
     def init_cache(self, batch_size: int, left_context: int) -> State:
         """The state before the first chunk, for `batch_size` streams with `left_context` frames."""
         if batch_size < 1 or left_context < 0:

@@ -119,7 +119,7 @@ def test_decoder_steps_equal_the_decoder(checkpoint: Checkpoint, exported: Path)
     random = np.random.default_rng(2)
     encoder_out = random.standard_normal((21, SMALL.dim)).astype(np.float32)
     model = OnnxModel(exported)
-    assert model.has_decoder_steps
+    assert model.has_decoder
     cache = model.decoder.begin(encoder_out)
     tokens = np.full((1, 1), SOS_EOS_ID)
     decoder, memory = in_half_precision(checkpoint.pretrained().model()).decoder, torch.from_numpy(encoder_out)[None]

@@ -129,8 +129,8 @@ def test_bundled_file_gives_equal_bits_in_any_batch() -> None:
         x[1] *= 100
         num_valid = np.array([35, 35, 20, 0, 35])
         order = random.permutation(5)
-        batch = model.step(x[order], num_valid[order], model.stacked([caches[stream] for stream in order]))
-        for place, cache in enumerate(model.split(batch.cache)):
+        batch = model.step(x[order], num_valid[order], model.encoder.stacked([caches[stream] for stream in order]))
+        for place, cache in enumerate(model.encoder.split(batch.cache, len(order))):
             caches[order[place]] = cache
         single = model.step(x[4:], num_valid[4:], alone)
         alone = single.cache

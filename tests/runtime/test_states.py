@@ -126,8 +126,8 @@ def test_streams_of_a_batch_keep_their_own_state(exported: Path) -> None:
     for _ in range(5):
         x = random.normal(-9, 3, (3, 35, 80)).astype(np.float32)
         order = random.permutation(3)
-        together = model.step(x[order], np.full(3, 35), model.stacked([streams[stream] for stream in order]))
-        for place, cache in enumerate(model.split(together.cache)):
+        together = model.step(x[order], np.full(3, 35), model.encoder.stacked([streams[stream] for stream in order]))
+        for place, cache in enumerate(model.encoder.split(together.cache, 3)):
             streams[order[place]] = cache
         for stream in range(3):
             alone[stream] = model.step(x[stream : stream + 1], np.array([35]), alone[stream]).cache
