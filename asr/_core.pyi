@@ -7,6 +7,7 @@ threads, one that writes and one that reads.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, TypedDict, final, overload
 
 import numpy as np
@@ -79,7 +80,7 @@ DECODER_STEP_OUTPUTS: tuple[str, ...]
 class Option:
     name: Final[str]
     doc: Final[str]
-    type: Final[Literal["flag", "choice", "integer", "milliseconds", "number"]]
+    type: Final[Literal["flag", "choice", "integer", "milliseconds", "number", "list"]]
     low: Final[float]
     with_low: Final[bool]
     high: Final[float]
@@ -97,6 +98,7 @@ class OptionValues(TypedDict, total=False):  # in the stub only
     left_context_ms: int | None
     search: str | None
     second_pass: bool | None
+    use_lm: bool | None
     beam_size: int | None
     num_rescored: int | None
     text: str | None
@@ -116,6 +118,11 @@ class OptionValues(TypedDict, total=False):  # in the stub only
     max_alternatives: int | None
     commands: bool | None
     spelling: str | None
+    hotwords: str | Path | Sequence[str] | None
+    phrases: str | Path | Sequence[str] | None
+    mask: str | Path | Sequence[str] | None
+    replace: str | Path | Sequence[str] | None
+    own_commands: str | Path | Sequence[str] | None
     # </options>
 
 @final
@@ -304,16 +311,10 @@ class TextOptions:
     """A sentence for each skipped line of a list."""
 
 def text_options(
-    *,
-    formatted: bool,
     language: str,
-    mask: str | None = None,
     punctuation: PunctuationMetadata | None = None,
-    commands: bool = False,
-    command_list: str | None = None,
-    replace: str | None = None,
     written_forms: list[tuple[str, str]] = ...,
-    spelling: int = 0,
+    **options: Unpack[OptionValues],
 ) -> TextOptions | None: ...
 
 @final
@@ -332,10 +333,8 @@ class TextFormatter:
     ) -> tuple[list[_Word], int, int]: ...
     def reset(self) -> None: ...
 
-def new_fusion(
-    options: Options, lm: NgramLm | None, metadata: ModelMetadata, hotwords: str | None
-) -> LmFusion | None: ...
-def new_phrases(options: Options, lm: NgramLm | None, metadata: ModelMetadata, phrases: str) -> Phrases: ...
+def new_fusion(options: Options, lm: NgramLm | None, metadata: ModelMetadata) -> LmFusion | None: ...
+def new_phrases(options: Options, lm: NgramLm | None, metadata: ModelMetadata) -> Phrases | None: ...
 
 @final
 class SegmentOptions:
@@ -348,9 +347,6 @@ class SegmentOptions:
         phrases: Phrases | None = None,
         punctuation: PunctuationMetadata | None = None,
         neural_lm: NeuralLmMetadata | None = None,
-        mask: str | None = None,
-        replace: str | None = None,
-        command_list: str | None = None,
         second_pass_window: int = 125,
     ) -> None: ...
     punctuation_warning: Final[str]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from asr._core import OPTIONS, Option
 
-__all__ = ["OPTIONS", "default", "described", "flag"]
+__all__ = ["LISTS", "OPTIONS", "default", "described", "flag"]
+
+LISTS = tuple(name for name, option in OPTIONS.items() if option.type == "list")
+"""Options that are lists of words, phrases or lines."""
 
 
 def flag(name: str) -> str:
@@ -14,6 +17,8 @@ def flag(name: str) -> str:
 
 def default(option: Option) -> str:
     """The default value as text for users."""
+    if option.default is None:
+        return "none"
     value = str(option.default).lower() if option.type in ("flag", "choice") else f"{option.default:g}"
     return f"the model file's, usually {value}" if option.of_model else value
 

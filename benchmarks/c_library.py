@@ -11,7 +11,6 @@ import ctypes
 import importlib.util
 import itertools
 import json
-import re
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -30,47 +29,6 @@ from asr.runtime.search import Word
 from asr.streaming.events import Alternative, Error, Event, Final, Gap, Partial
 
 BLOCK = 320  # samples
-HEADER = Path(__file__).parents[1] / "csrc" / "include" / "asr_stream" / "options.h"
-
-
-class _ModelOptions(ctypes.Structure):
-    _fields_ = (
-        ("struct_size", c_size_t),
-        ("onnxruntime_path", c_char_p),
-        ("lm_path", c_char_p),
-        ("lm_data", c_char_p),
-        ("lm_size", c_size_t),
-        ("num_threads", c_int32),
-        ("reserved", c_int32),
-        ("log", c_void_p),
-        ("log_user_data", c_void_p),
-        ("punctuation_path", c_char_p),
-        ("punctuation_data", c_char_p),
-        ("punctuation_size", c_size_t),
-        ("neural_lm_path", c_char_p),
-        ("neural_lm_data", c_char_p),
-        ("neural_lm_size", c_size_t),
-    )
-
-
-class _Options(ctypes.Structure):
-    _fields_ = tuple(
-        (name, {"size_t": c_size_t, "int32_t": c_int32, "double": c_double}[kind])
-        for kind, name in re.findall(r"^  (size_t|int32_t|double) (\w+);", HEADER.read_text(), re.MULTILINE)
-    )
-
-
-class _Assets(ctypes.Structure):
-    _fields_ = (
-        ("struct_size", c_size_t),
-        ("hotwords", c_char_p),
-        ("phrases", c_char_p),
-        ("mask", c_char_p),
-        ("use_lm", c_int32),
-        ("reserved", c_int32),
-        ("replace", c_char_p),
-        ("command_list", c_char_p),
-    )
 
 
 class _Word(ctypes.Structure):
@@ -129,27 +87,25 @@ class CLibrary:
             "model_property_name",
             "stream_error",
             "stream_warning",
+            "stream_next_json",
+            "settings_get",
         ):
             getattr(self.c, f"asr_{name}").restype = c_char_p
         self.c.asr_stream_next_event.restype = POINTER(_Event)
         self.c.asr_stream_sample_offset.restype = c_int64
-        self.c.asr_layout.restype = c_size_t
+        self.c.asr_settings_new.restype = c_void_p
 
-    def model(self, source: str | Path | bytes, log: Any = None, **options: Any) -> CModel:
-        """Opens a model file or its bytes. options: those of asr_model_options, with str for paths. punctuation_path
-        and neural_lm_path have the same defaults as in Python."""
-        wanted = _ModelOptions()
-        self.c.asr_model_options_init(byref(wanted), c_size_t(ctypes.sizeof(wanted)))
-        options.setdefault("onnxruntime_path", str(onnxruntime_library()))
-        if "punctuation_data" not in options:
-            options.setdefault("punctuation_path", bundled_punctuation())
-        if options.get("lm_path") == BUNDLED:
-            options.setdefault("neural_lm_path", bundled_neural_lm())
-        for name, value in options.items():
-            setattr(wanted, name, str(value).encode() if name.endswith("_path") and value else value)
-        wanted.log = ctypes.cast(log, c_void_p) if log else None
+    def model(self, source: str | Path | bytes, log: Any = None, **given: Any) -> CModel:
+        """Opens a model file or its bytes. given: settings. Punctuation and neural language model have the same
+        defaults as in Python."""
+        given.setdefault("onnxruntime", onnxruntime_library())
+        given.setdefault("punctuation", bundled_punctuation())
+        if given.get("lm") == BUNDLED:
+            given.setdefault("neural_lm", bundled_neural_lm())
+        settings = CSettings(self, **given)
+        self.c.asr_settings_set_log(settings.handle, ctypes.cast(log, c_void_p) if log else None, None)
         handle, error = c_void_p(), ctypes.create_string_buffer(512)
-        tail = (byref(wanted), byref(handle), error, c_size_t(len(error)))
+        tail = (settings.handle, byref(handle), error, c_size_t(len(error)))
         if isinstance(source, bytes):
             status = self.c.asr_model_load_memory(source, c_size_t(len(source)), *tail)
         else:
@@ -159,20 +115,33 @@ class CLibrary:
             raise LibraryError(status, error.value.decode())
         return CModel(self, handle, log)
 
-    def options(self, **given: Any) -> tuple[_Options, _Assets]:
-        """Strings and booleans are set by name; numbers are written directly to the structs."""
-        options, assets, error = _Options(), _Assets(), ctypes.create_string_buffer(512)
-        self.c.asr_options_init(byref(options), c_size_t(ctypes.sizeof(options)))
-        self.c.asr_assets_init(byref(assets), c_size_t(ctypes.sizeof(assets)))
+
+class CSettings:
+    """Settings by name, as Python has them; bytes for a file are its contents."""
+
+    def __init__(self, library: CLibrary, **given: Any) -> None:
+        self._c, self.handle = library.c, c_void_p(library.c.asr_settings_new())
         for name, value in given.items():
-            if isinstance(value, bool | str) and not hasattr(assets, name):
-                text = str(value).lower() if isinstance(value, bool) else value
-                tail = (name.encode(), text.encode(), error, c_size_t(len(error)))
-                if status := self.c.asr_options_set(byref(options), *tail):
-                    raise LibraryError(status, error.value.decode())
-            else:
-                setattr(options if hasattr(options, name) else assets, name, value)
-        return options, assets
+            self.set(name, value)
+
+    def __del__(self) -> None:
+        self._c.asr_settings_free(self.handle)
+
+    def set(self, name: str, value: Any) -> None:
+        error = ctypes.create_string_buffer(1024)
+        head, tail = (self.handle, name.encode()), (error, c_size_t(len(error)))
+        if isinstance(value, bytes):
+            status = self._c.asr_settings_set_bytes(*head, value, c_size_t(len(value)), *tail)
+        else:
+            text = "\n".join(value) if isinstance(value, list | tuple) else str(value)
+            text = text.lower() if isinstance(value, bool) else text
+            status = self._c.asr_settings_set(*head, None if value is None else text.encode(), *tail)
+        if status:
+            raise LibraryError(status, error.value.decode())
+
+    def get(self, name: str) -> str | None:
+        value = self._c.asr_settings_get(self.handle, name.encode())
+        return None if value is None else value.decode()
 
 
 class CModel:
@@ -196,11 +165,10 @@ class CModel:
         return found
 
     def stream(self, sample_rate: int = 16000, **given: Any) -> CStream:
-        """given: options and assets."""
-        handle, c = c_void_p(), self.library.c
-        options, assets = self.library.options(**given)
+        """given: settings."""
+        handle, settings = c_void_p(), CSettings(self.library, **given)
         tail = (byref(handle), ctypes.create_string_buffer(512), c_size_t(512))
-        status = c.asr_stream_new(self.handle, c_int32(sample_rate), byref(options), byref(assets), *tail)
+        status = self.library.c.asr_stream_new(self.handle, c_int32(sample_rate), settings.handle, *tail)
         if status:
             raise LibraryError(status, tail[1].value.decode())
         return CStream(self.library, handle)
@@ -240,11 +208,14 @@ class CStream:
         self._check(self._c.asr_stream_end_utterance(self.handle))
 
     def change(self, **given: Any) -> None:
-        options, assets = self._library.options(**given)
-        self._check(self._c.asr_stream_change(self.handle, byref(options), byref(assets)))
+        settings = CSettings(self._library, **given)
+        self._check(self._c.asr_stream_change(self.handle, settings.handle))
 
     def finish(self) -> None:
         self._check(self._c.asr_stream_finish(self.handle))
+
+    def json_events(self) -> list[str]:
+        return [text.decode() for text in iter(lambda: self._c.asr_stream_next_json(self.handle), None)]
 
     def events(self) -> list[Event]:
         found: list[Event] = []
@@ -306,7 +277,7 @@ def main() -> None:
     model = args.model or bundled_model()
     options = {"chunk_ms": args.chunk_ms, "search": args.search}
     recognizer = Recognizer(model, lm=lm, **options)
-    c_model = CLibrary(args.library).model(model, lm_path=lm)
+    c_model = CLibrary(args.library).model(model, lm=lm)
     cpu_s = {"python": 0.0, "c": 0.0}
     num_words, differing, audio_s = 0, [], 0.0
     clips = evenly_spread(Speech.load(args.data), args.num_utterances)

@@ -43,7 +43,7 @@ class Formatting:
 
     def __init__(self, recognizer: Recognizer, punctuation: Punctuation) -> None:
         language = recognizer.onnx.metadata.language
-        options = text_options(formatted=True, language=language, punctuation=punctuation.metadata)
+        options = text_options(language=language, punctuation=punctuation.metadata)
         assert options is not None
         self.formatter = TextFormatter(options)
         self.punctuation = punctuation

@@ -31,22 +31,41 @@ std::string join(const Parts&... parts) {
                                    allowed(option)));
 }
 
-double raw(const asr_options& options, const Option& option) {
-  return std::visit([&options](auto field) { return static_cast<double>(options.*field); }, option.field);
+using ListField = std::optional<std::string> Options::*;
+
+bool is_list(const Option& option) { return option.type == OptionType::kList; }
+
+double raw(const Options& options, const Option& option) {
+  if (const auto* field = std::get_if<double Options::*>(&option.field)) return options.**field;
+  return options.*std::get<std::int32_t Options::*>(option.field);
 }
 
-void put(asr_options& options, const Option& option, double value) {
-  std::visit([&](auto field) { options.*field = static_cast<std::decay_t<decltype(options.*field)>>(value); },
-             option.field);
+void put(Options& options, const Option& option, double value) {
+  if (const auto* field = std::get_if<double Options::*>(&option.field)) {
+    options.**field = value;
+  } else {
+    options.*std::get<std::int32_t Options::*>(option.field) = static_cast<std::int32_t>(value);
+  }
+}
+
+const std::optional<std::string>& list_of(const Options& options, const Option& option) {
+  return options.*std::get<ListField>(option.field);
+}
+
+void check_size(const Option& option, std::string_view list) {
+  if (static_cast<double>(list.size()) <= option.high) return;
+  throw std::invalid_argument(join("the list ", option.name, " has more than ", static_cast<std::size_t>(option.high),
+                                   " bytes; leave entries out"));
 }
 
 OptionValue to_value(const Option& option, double number) {
+  if (is_list(option)) return std::string_view();
   if (option.type == OptionType::kFlag) return number != 0;
   if (option.type == OptionType::kChoice) return choices(option).at(static_cast<std::size_t>(number));
   return number;
 }
 
-// The number for a value in asr_options; NaN if it has another type.
+// The number for a value in Options; NaN if it has another type.
 double to_number(const Option& option, const OptionValue& value) {
   if (option.type == OptionType::kFlag) {
     const bool* flag = std::get_if<bool>(&value);
@@ -69,23 +88,35 @@ std::invalid_argument no_option(std::string_view name) {
   return std::invalid_argument(text);
 }
 
-Options::Options() : asr_options{} {
-  struct_size = sizeof(asr_options);
-  for (const Option& option : kOptions) {
-    const bool is_integer = option.field.index() == 0;
-    put(*this, option, !option.of_model ? option.default_value : is_integer ? kUnset : kUnsetNumber);
+Options::Options() {
+  for (const Option& option : kOptions) reset(*this, option);
+}
+
+void reset(Options& options, const Option& option) {
+  if (is_list(option)) {
+    (options.*std::get<ListField>(option.field)).reset();
+  } else {
+    const double unset = std::holds_alternative<double Options::*>(option.field) ? kUnsetNumber : kUnset;
+    put(options, option, option.of_model ? unset : option.default_value);
   }
 }
 
-void set(asr_options& options, std::string_view name, const OptionValue& value) {
+void set(Options& options, std::string_view name, const OptionValue& value) {
   const Option& row = option(name);
+  if (is_list(row)) {
+    const auto* text = std::get_if<std::string_view>(&value);
+    if (!text) refuse(row, value);
+    check_size(row, *text);
+    options.*std::get<ListField>(row.field) = std::string(*text);
+    return;
+  }
   const double number = to_number(row, value);
   if (!is_allowed(row, number)) refuse(row, value);
   put(options, row, number);
 }
 
 OptionValue parse(const Option& option, std::string_view text) {
-  if (option.type == OptionType::kChoice) return text;
+  if (option.type == OptionType::kChoice || is_list(option)) return text;
   if (option.type == OptionType::kFlag) {
     if (text != "true" && text != "false") refuse(option, text);
     return text == "true";
@@ -98,23 +129,23 @@ OptionValue parse(const Option& option, std::string_view text) {
   return number;
 }
 
-OptionValue get(const asr_options& options, const Option& option) { return to_value(option, raw(options, option)); }
+OptionValue get(const Options& options, const Option& option) {
+  if (!is_list(option)) return to_value(option, raw(options, option));
+  const std::optional<std::string>& list = list_of(options, option);
+  return list ? std::string_view(*list) : std::string_view();
+}
 
-bool is_unset(const asr_options& options, const Option& option) {
+bool is_unset(const Options& options, const Option& option) {
+  if (is_list(option)) return !list_of(options, option);
   const double value = raw(options, option);
-  return option.of_model && (option.field.index() == 0 ? value == kUnset : std::isnan(value));
+  return option.of_model && (std::isnan(value) || value == kUnset);
 }
 
-std::size_t offset_of(const Option& option) {
-  const asr_options options{};
-  const auto address = [&options](auto field) { return reinterpret_cast<const char*>(&(options.*field)); };
-  return static_cast<std::size_t>(std::visit(address, option.field) - reinterpret_cast<const char*>(&options));
-}
-
-void check(const asr_options& options) {
+void check(const Options& options) {
   for (const Option& option : kOptions) {
+    if (is_list(option) || is_unset(options, option)) continue;
     const double value = raw(options, option);
-    if (!is_unset(options, option) && !is_allowed(option, value)) refuse(option, value);
+    if (!is_allowed(option, value)) refuse(option, value);
   }
 }
 
@@ -131,7 +162,7 @@ Options resolved(Options options, const ModelDefaults& defaults) {
 
 Options resolved(Options options) {
   for (const Option& option : kOptions) {
-    if (is_unset(options, option)) put(options, option, option.default_value);
+    if (option.of_model && is_unset(options, option)) put(options, option, option.default_value);
   }
   return options;
 }
@@ -144,6 +175,7 @@ std::string allowed(const Option& option) {
     case OptionType::kChoice: return std::string("one of ") + option.choices;
     case OptionType::kInteger: return "a whole number in " + interval(option);
     case OptionType::kMilliseconds: return join("a multiple of ", kEncoderFrameMs, " in ", interval(option));
+    case OptionType::kList: return "a list, one entry per line";
     case OptionType::kNumber: break;
   }
   return "in " + interval(option);
@@ -166,5 +198,23 @@ void check_option(std::string_view name, double value) {
 }
 
 OptionValue default_of(const Option& option) { return to_value(option, option.default_value); }
+
+std::string number_text(double number) {
+  if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
+  for (int precision = 6;; ++precision) {
+    std::stringstream text;
+    text.imbue(std::locale::classic());
+    text.precision(precision);
+    text << number;
+    double read;
+    if (precision == std::numeric_limits<double>::max_digits10 || (text >> read && read == number)) return text.str();
+  }
+}
+
+std::string to_text(const OptionValue& value) {
+  if (const auto* number = std::get_if<double>(&value)) return number_text(*number);
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  return std::string(std::get<std::string_view>(value));
+}
 
 }  // namespace asr_stream

@@ -5,7 +5,7 @@
 namespace asr_stream {
 
 Searcher::Searcher(std::shared_ptr<const SegmentOptions> options, bool is_last) : options_(std::move(options)) {
-  if (options_->options.search == ASR_SEARCH_GREEDY) return;
+  if (options_->options.search == kGreedy) return;
   if (options_->phrases) {
     search_.emplace<CtcPhraseSearch>(options_->phrases);
     return;

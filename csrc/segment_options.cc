@@ -56,22 +56,25 @@ LmFusionOptions lm_weights(const Options& options) {
 }
 
 std::shared_ptr<const LmFusion> new_fusion(const Options& options, std::shared_ptr<const NgramLm> lm,
-                                           const ModelMetadata& metadata, const std::optional<std::string>& hotwords) {
-  if (!lm && !hotwords) return nullptr;
+                                           const ModelMetadata& metadata) {
+  if (!options.use_lm) lm = nullptr;
+  if (options.phrases || (!lm && !options.hotwords)) return nullptr;
   const std::vector<std::string> tokens = metadata.output_symbols();
   std::shared_ptr<const Hotwords> found;
-  if (hotwords) {
+  if (options.hotwords) {
     const NgramLm* pronouncing = have_phones(lm.get(), metadata.phones) ? lm.get() : nullptr;
-    found = std::make_shared<const Hotwords>(*hotwords, tokens, static_cast<float>(options.hotword_boost), pronouncing);
+    found = std::make_shared<const Hotwords>(*options.hotwords, tokens, static_cast<float>(options.hotword_boost),
+                                             pronouncing);
   }
   return std::make_shared<const LmFusion>(std::move(lm), tokens, lm_weights(resolved(options, metadata)),
                                           std::move(found), metadata.phones);
 }
 
-std::shared_ptr<const Phrases> new_phrases(const Options& options, const NgramLm* lm, const ModelMetadata& metadata,
-                                           const std::string& phrases) {
-  return std::make_shared<const Phrases>(phrases, metadata.output_symbols(), static_cast<float>(options.unknown_cost),
-                                         metadata.phones, lm);
+std::shared_ptr<const Phrases> new_phrases(const Options& options, const NgramLm* lm, const ModelMetadata& metadata) {
+  if (!options.phrases) return nullptr;
+  return std::make_shared<const Phrases>(*options.phrases, metadata.output_symbols(),
+                                         static_cast<float>(options.unknown_cost), metadata.phones,
+                                         options.use_lm ? lm : nullptr);
 }
 
 Options resolved(const Options& options, const ModelMetadata& metadata) {
@@ -80,24 +83,20 @@ Options resolved(const Options& options, const ModelMetadata& metadata) {
 }
 
 std::shared_ptr<SegmentOptions> segment_options(const Options& options, const ModelMetadata& metadata,
-                                                const Assets& assets, const Lists& lists) {
+                                                const Assets& assets) {
   auto segment = std::make_shared<SegmentOptions>(resolved(options, metadata));
   segment->tokens = metadata.output_symbols();
   segment->phones = metadata.phones;
   segment->calibrate(metadata.calibration);
-  if (assets.phrases && lists.hotwords) {
+  if (assets.phrases && options.hotwords) {
     throw std::invalid_argument("phrases are a grammar, which takes no hotwords; give one of the two");
   }
   segment->phrases = assets.phrases;
-  if (!segment->phrases) {
-    segment->fusion = assets.fusion;
-    segment->neural_lm = assets.neural_lm;
-  }
+  segment->fusion = assets.fusion;
+  if (!segment->phrases && options.use_lm) segment->neural_lm = assets.neural_lm;
   const Hotwords* hotwords = segment->fusion ? segment->fusion->hotwords() : nullptr;
-  segment->text = text_options({options.text == ASR_TEXT_FORMATTED, metadata.language, assets.punctuation, lists.mask,
-                                options.commands != 0, lists.command_list, lists.replace,
-                                hotwords ? hotwords->written_forms() : std::vector<WrittenForm>(),
-                                static_cast<EnglishSpelling>(options.spelling)});
+  segment->text = text_options(options, metadata.language, assets.punctuation,
+                               hotwords ? hotwords->written_forms() : std::vector<WrittenForm>());
   const auto skip = [&segment](const std::vector<std::string>& lines) {
     segment->skipped_lines.insert(segment->skipped_lines.end(), lines.begin(), lines.end());
   };
@@ -108,7 +107,7 @@ std::shared_ptr<SegmentOptions> segment_options(const Options& options, const Mo
     segment->punctuation_warning = "the model for case and punctuation is not used: there are no rules for the text of "
                                    "language '" + metadata.language + "'";
   }
-  const bool needs_lm = options.search == ASR_SEARCH_BEAM || segment->rescores();
+  const bool needs_lm = options.search == kBeam || segment->rescores();
   if (!segment->phones.empty() && !segment->over_phones() && !segment->phrases && needs_lm) {
     segment->warnings.push_back(std::string("the model is ") + kNoLanguageModel);
   }
@@ -126,12 +125,12 @@ std::shared_ptr<const SegmentOptions> checked(std::shared_ptr<const SegmentOptio
   };
   require(options->chunk_size >= 1, "chunk_size", options->chunk_size);
   require(options->second_pass_window >= 1, "second_pass_window", options->second_pass_window);
-  if ((options->options.search == ASR_SEARCH_GREEDY || options->searches_jointly()) &&
+  if ((options->options.search == kGreedy || options->searches_jointly()) &&
       (options->fusion || options->phrases)) {
     throw std::invalid_argument(std::string("search ") + (options->searches_jointly() ? "joint" : "greedy") +
                                 " takes no language model, hotwords or phrases; use search beam or rescore");
   }
-  if (options->neural_lm && options->options.search == ASR_SEARCH_GREEDY) {
+  if (options->neural_lm && options->options.search == kGreedy) {
     throw std::invalid_argument("search greedy takes no neural language model, which compares sentences; use search "
                                 "beam, rescore or joint, or none");
   }

@@ -59,8 +59,8 @@ struct SegmentOptions {
     return (fusion && fusion->over_phones()) || (phrases && phrases->over_phones());
   }
   // Whether the decoder rescores finals, or searches them together with CTC.
-  bool rescores() const { return options.search == ASR_SEARCH_RESCORE && !phrases && !over_phones(); }
-  bool searches_jointly() const noexcept { return options.search == ASR_SEARCH_JOINT; }
+  bool rescores() const { return options.search == kRescore && !phrases && !over_phones(); }
+  bool searches_jointly() const noexcept { return options.search == kJoint; }
   bool uses_decoder() const { return rescores() || searches_jointly(); }
   // Sentences: why most words are wrong, the skipped lines, that a punctuation network is not used.
   std::vector<std::string> warnings;
@@ -70,30 +70,23 @@ struct SegmentOptions {
 };
 
 LmFusionOptions lm_weights(const Options& options);
-// The fusion for a model; null if there is neither a language model nor a hotword list. hotwords: a list with one
-// hotword per line, or none.
+// The fusion of the language model, which may be null, and the hotwords; null if there are neither, or for phrases.
 std::shared_ptr<const LmFusion> new_fusion(const Options& options, std::shared_ptr<const NgramLm> lm,
-                                           const ModelMetadata& metadata, const std::optional<std::string>& hotwords);
-// The grammar of the list `phrases`. lm: pronounces the words; may be null.
-std::shared_ptr<const Phrases> new_phrases(const Options& options, const NgramLm* lm, const ModelMetadata& metadata,
-                                           const std::string& phrases);
-
-// Lists that users write, one entry per line; none if not given.
-struct Lists {
-  std::optional<std::string> hotwords, phrases, mask, replace, command_list;
-};
+                                           const ModelMetadata& metadata);
+// The grammar of the phrases; null without any. lm: pronounces the words; may be null.
+std::shared_ptr<const Phrases> new_phrases(const Options& options, const NgramLm* lm, const ModelMetadata& metadata);
 
 Options resolved(const Options& options, const ModelMetadata& metadata);
 // The open models that streams share; each may be null.
 struct Assets {
   std::shared_ptr<const LmFusion> fusion;
-  std::shared_ptr<const Phrases> phrases;  // instead of fusion and neural_lm
+  std::shared_ptr<const Phrases> phrases;  // instead of fusion
   std::shared_ptr<const PunctuationMetadata> punctuation;
   std::shared_ptr<const NeuralLmMetadata> neural_lm;
 };
-// The options for streams of a model file, with the lists mask, replace and command_list.
+// The options for streams of a model file.
 std::shared_ptr<SegmentOptions> segment_options(const Options& options, const ModelMetadata& metadata,
-                                                const Assets& assets, const Lists& lists = {});
+                                                const Assets& assets);
 
 // Returns the options. Throws std::invalid_argument for null, for values out of range, and for values that contradict
 // each other.

@@ -1,6 +1,6 @@
 """Updates the files generated from the table of options in csrc/options.h: python scripts/write_options.py
 
-These are docs/reference/options.md, the types of JavaScript and Python, and the comments of the C header.
+These are docs/reference/options.md, and the types of JavaScript and Python.
 """
 
 from __future__ import annotations
@@ -27,34 +27,26 @@ def camel_case(name: str) -> str:
     return re.sub("_([a-z])", lambda letter: letter[1].upper(), name)
 
 
-def comment(opening: str, text: str) -> list[str]:
-    """Wraps `text` as a C or JavaScript comment."""
+def comment(text: str) -> list[str]:
+    """Wraps `text` as a JavaScript comment."""
     end = "\N{NO-BREAK SPACE}*/"  # not on a line by itself
-    lines = textwrap.wrap(f"{opening} {text}{end}", 118, initial_indent="  ", subsequent_indent="   * ")
+    lines = textwrap.wrap(f"/** {text}{end}", 118, initial_indent="  ", subsequent_indent="   * ")
     return [line.replace(end, " */") for line in lines]
 
 
 def javascript_fields() -> Iterator[str]:
     for option in OPTIONS.values():
         choices = [f'"{choice}"' for choice in option.choices if choice != "joint"]  # JavaScript lacks this search
-        types = {"flag": "boolean", "choice": " | ".join(choices)}
-        yield from comment("/**", described(option))
+        types = {"flag": "boolean", "choice": " | ".join(choices), "list": "string[]"}
+        names = re.compile("|".join(rf"\b{name}\b" for name in OPTIONS if "_" in name))
+        yield from comment(names.sub(lambda name: camel_case(name[0]), described(option)))
         yield f"  {camel_case(option.name)}?: {types.get(option.type, 'number')};"
 
 
 def python_fields() -> Iterator[str]:
-    types = {"flag": "bool", "choice": "str", "number": "float"}
+    types = {"flag": "bool", "choice": "str", "number": "float", "list": "str | Path | Sequence[str]"}
     for option in OPTIONS.values():
         yield f"    {option.name}: {types.get(option.type, 'int')} | None"
-
-
-def with_comments(header: str) -> str:
-    """The C header with a comment before each field."""
-    for option in OPTIONS.values():
-        text = described(option) + (f"; asr_{option.name}" if option.choices else "")
-        field = re.compile(rf"(  /\*(?:(?!\*/).)*\*/\n)?(?=  (?:int32_t|double) {option.name};)", re.DOTALL)
-        header = field.sub("\n".join(comment("/*", text)) + "\n", header, count=1)
-    return header
 
 
 def between(text: str, lines: Iterator[str]) -> str:
@@ -67,7 +59,6 @@ WRITTEN = {
     "docs/reference/options.md": lambda text: between(text, docs_table()),
     "js/src/index.d.ts": lambda text: between(text, javascript_fields()),
     "asr/_core.pyi": lambda text: between(text, python_fields()),
-    "csrc/include/asr_stream/options.h": with_comments,
 }
 """Files of the source tree, and the function that updates their text."""
 

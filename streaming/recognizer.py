@@ -19,7 +19,7 @@ import numpy as np
 from asr._core import LmFusion, NgramLm, Options, Phrases, SegmentOptions, new_fusion, new_phrases
 from asr.features import ENCODER_FRAME_MS, FEATURE_OVERLAP, SUBSAMPLING
 from asr.lm.packed import load_lm
-from asr.options import OPTIONS, described
+from asr.options import LISTS, OPTIONS, described
 from asr.runtime.network import Network
 from asr.runtime.neural_lm import NeuralLmFile, bundled_neural_lm
 from asr.runtime.onnx_model import OnnxModel, bundled_model
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from asr._core import OptionValues
 
-_List = str | Path | Sequence[str] | None
 MIN_GENERAL_WORDS = 100_000
 """Vocabulary from which a language model counts as one of general text. The bundled one has 272,000 words."""
 
@@ -51,25 +50,14 @@ class Recognizer:
         "bundled", or "auto": the bundled one for English language models of at least 100,000 words, as the bundled one.
         Without `lm`, it rescores the sentences that a search by spelling finds (beam, rescore or joint). Not with
         `phrases`.
-    hotwords: expected words and phrases, for the beam searches: a list such as ["Abbey Road", "Leighton:2"], or a file
-        with one per line. Each letter adds `hotword_boost` nats, or the number after a colon or tab. An equals sign
-        introduces words that sound like it: "Nguyen = win, new yen". Capitals, digits and signs are written as given.
-    phrases: a grammar that replaces free speech, such as voice commands: a list, or a file with one phrase per line.
-        Only sequences of these phrases are recognized, and "[unk]" for other speech, without decoder. The language
-        model only pronounces the words, for a model with phones.
     punctuation: model for case and punctuation: a file, one to share, None for none, or "auto": the bundled one for an
         English model. Without one, formatted text is in lower case. Endpoints use it even if text is not formatted.
-    mask: words and phrases to hide, a list, or a file with one per line: their letters become stars.
-    replace: replacements of words and phrases, applied last: a list such as ["my address -> 12 Main Street"], or a file
-        with one per line.
-    command_list: spoken commands in addition to those of `commands`, which it turns on: a list such as
-        ["next item -> new line"], or a file with one per line.
     provider: "cpu" or "cuda".
     num_threads: threads of ONNX Runtime for each step. An open `model` has its own.
 
-    Lines of a list that cannot be used are skipped; `warnings` names them.
-
-    Every option of recognition is a keyword argument and an attribute.
+    Every option of recognition is a keyword argument and an attribute. A list is a list of strings, such as
+    hotwords=["Abbey Road", "Leighton:2"], or a file with one per line. Lines that cannot be used are skipped; `warnings`
+    names them.
 
     """
         + "\n    ".join(f"{name}: {described(option)}" for name, option in OPTIONS.items())
@@ -100,37 +88,26 @@ class Recognizer:
         *,
         lm: str | Path | NgramLm | None = "auto",
         neural_lm: str | Path | NeuralLmFile | None = "auto",
-        hotwords: _List = None,
-        phrases: _List = None,
         punctuation: str | Path | Punctuation | None = "auto",
-        mask: _List = None,
-        replace: _List = None,
-        command_list: _List = None,
         provider: str = "cpu",
         num_threads: int = 1,
         _opened: dict[str, tuple[object, Any]] | None = None,
         **options: Unpack[OptionValues],
     ) -> None:
-        chosen = Options(**options)  # checks the options before files are opened
+        given = {name: _copied(lines) if name in LISTS else lines for name, lines in options.items()}
+        chosen = _to_core(given)  # checks the options before models are opened
         model = None if model == "bundled" else model
         for name, file in {"model": model, "lm": lm, "neural_lm": neural_lm, "punctuation": punctuation}.items():
             if isinstance(file, str | Path) and "\0" in str(file):
                 raise ValueError(f"{name} is {str(file)!r}; the path of a file has no NUL character")
-        hotwords, phrases, mask = _copied(hotwords), _copied(phrases), _copied(mask)
-        replace, command_list = _copied(replace), _copied(command_list)
         self._given: dict[str, Any] = {
             "model": model,
             "lm": lm,
             "neural_lm": neural_lm,
-            "hotwords": hotwords,
-            "phrases": phrases,
             "punctuation": punctuation,
-            "mask": mask,
-            "replace": replace,
-            "command_list": command_list,
             "provider": provider,
             "num_threads": num_threads,
-            **options,
+            **given,
         }
         self._opened = dict(_opened or {})
         """Open assets with the keys that they were made from. A variant reuses those with equal keys."""
@@ -151,20 +128,18 @@ class Recognizer:
         self.neural_model = self._new_neural_model()
         self.fusion: LmFusion | None = None
         grammar: Phrases | None = None
-        if phrases is not None:
-            entries = list_text("phrases", phrases)
+        if chosen.phrases is not None:
             grammar = self._open(
                 "phrases",
-                (self.language_model, core, entries, self.unknown_cost),
-                lambda: new_phrases(chosen, self.language_model, core, entries),
+                (self.language_model, core, chosen.phrases, self.unknown_cost),
+                lambda: new_phrases(chosen, self.language_model, core),
             )
-        elif self.language_model or hotwords:
-            weights = [getattr(self.options, name) for name in OPTIONS if name.startswith(("lm_", "hotword_"))]
-            listed = list_text("hotwords", hotwords) if hotwords else None
+        elif self.language_model or chosen.hotwords is not None:
+            weights = [getattr(self.options, name) for name in OPTIONS if name.startswith(("lm_", "hotword"))]
             self.fusion = self._open(
                 "fusion",
-                (self.language_model, core, listed, weights),
-                lambda: new_fusion(chosen, self.language_model, core, listed),
+                (self.language_model, core, weights),
+                lambda: new_fusion(chosen, self.language_model, core),
             )
         self.segment_options = SegmentOptions(
             chosen,
@@ -173,9 +148,6 @@ class Recognizer:
             phrases=grammar,
             punctuation=self.punctuator.metadata if self.punctuator else None,
             neural_lm=self.neural_model.metadata if self.neural_model else None,
-            mask=_listed("mask", mask),
-            replace=_listed("replace", replace),
-            command_list=_listed("command_list", command_list),
         )
         files = {"punctuation": self.punctuator, "neural_lm": self.neural_model}
         self._networks = {name: file.network for name, file in files.items() if file}
@@ -189,12 +161,13 @@ class Recognizer:
         return self._opened[what][1]
 
     def _new_language_model(self) -> NgramLm | None:
-        model, lm, hotwords, phrases = (self._given[name] for name in ("model", "lm", "hotwords", "phrases"))
-        if phrases is not None and hotwords:
+        model, lm = self._given["model"], self._given["lm"] if self.use_lm else None
+        hotwords, phrases = self.options.hotwords, self.options.phrases
+        if phrases is not None and hotwords is not None:
             raise ValueError("phrases are a grammar, which takes no hotwords; give one of the two")
         if lm == "auto":
             lm = "bundled" if model is None and self.search not in WITHOUT_LM else None
-        if self.search in WITHOUT_LM and phrases is None and (lm or hotwords):
+        if self.search in WITHOUT_LM and phrases is None and (lm or hotwords is not None):
             raise ValueError(
                 f"search {self.search} takes no language model and no hotwords; use search beam or rescore"
             )
@@ -205,8 +178,8 @@ class Recognizer:
     def _new_neural_model(self) -> NeuralLmFile | None:
         """By default only with n-grams of general English, such as the bundled ones and those that `asr lm adapt` and
         `mix` make from them."""
-        neural_lm, num_threads = self._given["neural_lm"], self._given["num_threads"]
-        lm, has_phrases = self.language_model, self._given["phrases"] is not None
+        neural_lm, num_threads = self._given["neural_lm"] if self.use_lm else None, self._given["num_threads"]
+        lm, has_phrases = self.language_model, self.phrases is not None
         if has_phrases or self.search == "greedy":
             if neural_lm in (None, "auto"):
                 return None
@@ -248,6 +221,8 @@ class Recognizer:
         return type(self)(**{**self._given, **changes}, _opened=self._opened)
 
     def __getattr__(self, name: str) -> Any:
+        if name in LISTS:
+            return self._given.get(name)  # as given
         if name in OPTIONS:
             return getattr(self.options, name)
         if name.startswith("_") or name not in self._given:
@@ -288,7 +263,8 @@ class Recognizer:
     @property
     def spelling_warning(self) -> str:
         """Why a model with phones spells words by their sound, if it does so without the user's choice; else empty."""
-        chosen = self.search in WITHOUT_LM or self.phrases is not None or self._given["lm"] is None
+        without_lm = self._given["lm"] is None or not self.use_lm
+        chosen = self.search in WITHOUT_LM or self.phrases is not None or without_lm
         if chosen or not self.onnx.metadata.phones:
             return ""
         name = self._given["model"] or "the bundled model"
@@ -324,12 +300,17 @@ def _from_given(given: dict[str, Any]) -> Recognizer:
     return Recognizer(**given)
 
 
-def _copied(lines: _List) -> _List:
+def _copied(lines: Any) -> Any:
     return lines if lines is None or isinstance(lines, str | Path) else tuple(lines)
 
 
-def _listed(name: str, lines: _List) -> str | None:
-    return None if lines is None else list_text(name, lines)
+def _to_core(options: dict[str, Any]) -> Options:
+    """The options with their lists as texts. No hotwords are allowed, because a client may have none."""
+    values = dict(options)
+    for name in LISTS:
+        if values.get(name) is not None:
+            values[name] = list_text(name, values[name]) if values[name] or name != "hotwords" else None
+    return Options(**values)
 
 
 def _open_model(model: str | Path | OnnxModel | None, provider: str, num_threads: int) -> OnnxModel:

@@ -289,7 +289,7 @@ def bundled_in_c(library: Any) -> Any:
     from asr.lm.packed import BUNDLED
     from asr.runtime.onnx_model import bundled_model
 
-    return library.model(bundled_model(), lm_path=BUNDLED)
+    return library.model(bundled_model(), lm=BUNDLED)
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import ctypes
 import inspect
 import math
 import re
@@ -30,6 +29,8 @@ def other_value(name: str) -> Any:
     option = OPTIONS[name]
     if option.type == "flag":
         return not option.default
+    if option.type == "list":
+        return "one\ntwo"
     if option.type == "choice":
         return next(choice for choice in option.choices if choice != option.default)
     step = 40 if option.type == "milliseconds" else 1 if option.type == "integer" else 0.25
@@ -42,6 +43,8 @@ def wrong_values(name: str) -> list[Any]:
         return [1, "true"]
     if option.type == "choice":
         return ["best", "", 0]
+    if option.type == "list":
+        return [1, True, ["one"]]
     below = math.nextafter(option.low, -math.inf) if option.with_low else option.low
     values: list[Any] = [below, math.nan, "1", True]
     values += [] if math.isinf(option.high) else [option.high * 1.001]
@@ -56,7 +59,7 @@ def test_python_takes_an_option(name: str) -> None:
     for wrong in wrong_values(name):
         with pytest.raises(ValueError, match=rf"^{name} is .*; it must be {re.escape(option.allowed)}$"):
             _core.Options(**{name: wrong})
-    if option.type not in ("flag", "choice"):
+    if option.type not in ("flag", "choice", "list"):
         for limit in (option.high, option.low if option.with_low else np.nextafter(option.low, 1)):
             assert getattr(_core.Options(**{name: limit}), name) == limit
     assert f"    {name}: {option.doc}" in (Recognizer.__doc__ or "")
@@ -72,7 +75,7 @@ def test_the_command_line_takes_an_option(name: str, capsys: pytest.CaptureFixtu
         written = [flag(name if value else f"no_{name}")]
     assert getattr(parser.parse_args(written), name) == value
     assert OPTIONS[name].doc in " ".join(parser.format_help().split())
-    if OPTIONS[name].type not in ("flag", "choice"):
+    if OPTIONS[name].type not in ("flag", "choice", "list"):
         with pytest.raises(SystemExit):
             parser.parse_args([flag(name), "-1000"])
         assert f"{flag(name)} is -1000; it must be {OPTIONS[name].allowed}" in capsys.readouterr().err
@@ -84,25 +87,25 @@ def test_c_library_takes_options_by_name(name: str) -> None:
     c_library = load_benchmark("c_library")
     library = c_library.CLibrary(build() / "libasr_stream.so")
     option, value = OPTIONS[name], other_value(name)
-    number = option.choices.index(value) if option.type == "choice" else value
-    text = str(value).lower() if option.type == "flag" else str(value)
-    found, _ = library.options(**{name: text})
-    assert getattr(found, name) == number
-    default, _ = library.options()
-    index = option.choices.index(option.default) if option.type == "choice" else option.default
-    unset = -1 if isinstance(option.default, int) else math.nan
-    assert getattr(default, name) == (pytest.approx(unset, nan_ok=True) if option.of_model else index)
-    differing = [field for field, _ in found._fields_ if getattr(found, field) != getattr(default, field)]
-    assert [field for field in differing if field == name or not math.isnan(getattr(found, field))] == [name]
-    assert {field for field, _ in found._fields_} == {"struct_size", *OPTIONS}
-    assert ctypes.sizeof(found) == default.struct_size
+    settings = c_library.CSettings(library)
+    default = settings.get(name)
+    shown = str(option.default).lower() if option.type in ("flag", "choice") else f"{option.default}".removesuffix(".0")
+    assert default == (None if option.of_model or option.default is None else shown)
+    settings.set(name, value)
+    assert settings.get(name) == (str(value).lower() if option.type == "flag" else f"{value}".removesuffix(".0"))
+    others = set(OPTIONS) - {name}
+    assert {each: settings.get(each) for each in others} == {
+        each: c_library.CSettings(library).get(each) for each in others
+    }
+    settings.set(name, None)
+    assert settings.get(name) == default
 
 
 @pytest.mark.parametrize("name", OPTIONS)
 def test_the_types_of_javascript_have_an_option(name: str) -> None:
     """js/tests/recognizer.test.mjs tests that the core in JavaScript accepts it."""
     types = (ROOT / "js" / "src" / "index.d.ts").read_text()
-    kind = {"flag": "boolean", "choice": ".*"}.get(OPTIONS[name].type, "number")
+    kind = {"flag": "boolean", "choice": ".*", "list": r"string\[\]"}.get(OPTIONS[name].type, "number")
     assert re.search(rf"^  {camel_case(name)}\?: {kind};$", types, re.MULTILINE)
 
 

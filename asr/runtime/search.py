@@ -29,8 +29,6 @@ from asr.tokenizer import BLANK_ID, SOS_EOS_ID, UNK_ID
 BEAM_SIZE: int = OPTIONS["beam_size"].default
 BEAM_THRESHOLD: float = OPTIONS["beam_threshold"].default
 NUM_RESCORED: int = OPTIONS["num_rescored"].default
-MAX_LIST = 1 << 20
-"""Maximum characters of a list of hotwords or phrases: about 50 000 phrases, whose search takes seconds to build."""
 SEARCHES = ("greedy", "beam", "rescore")
 DECODER_SEARCHES = ("attention", "joint")
 """Searches over whole utterances with decoder steps; joint: together with CTC."""
@@ -79,27 +77,27 @@ class Word(NamedTuple):
 
 
 def list_text(name: str, lines: str | Path | Sequence[str]) -> str:
-    """A list that users write, such as hotwords, in the form of the C++ core: one entry per line.
+    """The option `name`, a list that users write, in the form of the C++ core: one entry per line.
 
-    lines: the entries, or the path of a text file with one per line. Raises ValueError if it cannot be read.
+    lines: the entries, or the path of a text file with one per line. Raises ValueError if it cannot be read, or is too
+    long.
     """
     if isinstance(lines, str | Path) and "\0" in str(lines):
         raise ValueError(f"{name} is {str(lines)!r}; the path of a file has no NUL character")
     try:
         if isinstance(lines, str | Path):
             with open(lines, encoding="utf-8") as file:
-                text = file.read(MAX_LIST + 1)
+                text = file.read(int(OPTIONS[name].high) + 1)
         else:
-            text, lines = "\n".join(lines), "the list"
+            text = "\n".join(lines)
     except FileNotFoundError:
         raise ValueError(f"{name}: there is no file {lines} (to give the words themselves, use a list)") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"{name}: {lines} cannot be read as UTF-8 text: {error}") from error
     except OSError as error:
         raise ValueError(f"{name}: {lines} cannot be read: {error.strerror}") from error
-    if len(text) > MAX_LIST:
-        raise ValueError(f"{name}: {lines} has more than {MAX_LIST} characters, too many for a list of words")
-    return text
+    checked: str = OPTIONS[name].parse(text)
+    return checked
 
 
 def output_symbols(tokens: Sequence[str]) -> list[str]:

@@ -5,13 +5,14 @@
 #include <asr_stream/asr_stream.h>
 #undef asr_stream
 
-#include <algorithm>
+#include <charconv>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <iterator>
+#include <memory>
 #include <new>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -22,6 +23,7 @@
 #include "api/model.h"
 #include "api/model_stream.h"
 #include "exclusive_use.h"
+#include "json.h"
 #include "search/spelling.h"
 
 using asr_stream::ExclusiveUse;
@@ -29,21 +31,29 @@ using asr_stream::Model;
 using asr_stream::ModelOptions;
 using asr_stream::ModelStream;
 using asr_stream::Options;
-using asr_stream::StreamAssets;
+
+static_assert(ASR_SAMPLE_RATE == asr_stream::kSampleRate && ASR_MIN_SAMPLE_RATE == asr_stream::kMinSampleRate &&
+              ASR_MAX_SAMPLE_RATE == asr_stream::kMaxSampleRate);
+
+struct asr_settings {
+  Options options;
+  ModelOptions model;  // a file that is a path has no bytes before the model is loaded
+  std::string text;    // last returned
+};
 
 struct asr_model {
   std::shared_ptr<const Model> model;
 };
 
 struct asr_stream_handle {
-  asr_stream_handle(std::shared_ptr<const Model> model, std::int32_t sample_rate, const Options& options,
-                    const StreamAssets& assets)
-      : stream(std::move(model), sample_rate, options, assets) {}
+  asr_stream_handle(std::shared_ptr<const Model> model, std::int32_t sample_rate, const Options& options)
+      : stream(std::move(model), sample_rate, options) {}
 
   ModelStream stream;
   ExclusiveUse use;
   std::string error;
   asr_stream::EventView event;  // the last one taken
+  std::string json;
 };
 
 namespace {
@@ -60,7 +70,6 @@ asr_status status_of(const std::exception& error) {
   if (is<asr_stream::DamagedFileError>(error)) return ASR_FILE_DAMAGED;
   if (is<asr_stream::OnnxRuntimeError>(error)) return ASR_RUNTIME_UNAVAILABLE;
   if (is<asr_stream::StreamFinished>(error)) return ASR_FINISHED;
-  if (is<asr_stream::NotInitialized>(error)) return ASR_NOT_INITIALIZED;
   return is<std::invalid_argument>(error) ? ASR_INVALID_ARGUMENT : ASR_FAILED;
 }
 
@@ -94,103 +103,119 @@ asr_status set_error(asr_status status, const std::string& text, char* error, si
   return status;
 }
 
-// Reads the members that the app's struct has; the others get their defaults.
-template <typename Struct>
-Struct read_options(const Struct* given, void (*init)(Struct*, size_t), const char* name) {
-  Struct options;
-  init(&options, sizeof options);
-  if (given) {
-    const size_t size = given->struct_size;
-    if (size < sizeof(size_t) || size > sizeof options || size % alignof(Struct)) {
-      throw asr_stream::NotInitialized(std::string(name) + ".struct_size is " + std::to_string(size) + "; it must be " +
-                                       std::to_string(sizeof options) + ", as " + name + "_init sets it: call that " +
-                                       "first, and use a library that is not older than the header");
-    }
-    std::memcpy(&options, given, size);
-  }
-  return options;
-}
-
-int check_range(const char* name, std::int64_t value, std::int64_t low, std::int64_t high) {
-  if (value < low || value > high) {
-    throw std::invalid_argument(std::string(name) + " is " + std::to_string(value) + "; it must be in [" +
-                                std::to_string(low) + ", " + std::to_string(high) + "]");
-  }
-  return static_cast<int>(value);
-}
-
 const void* not_null(const void* pointer, const char* name) {
   if (!pointer) throw std::invalid_argument(std::string(name) + " is NULL");
   return pointer;
 }
 
-// Reads an optional file, given as a path or as bytes. `what` and `writer` are for error messages.
-void read_source(const std::string& option, const char* path, const void* data, size_t size, const char* what,
-                 const char* writer, std::string& bytes, std::string& name) {
-  if (path && data) {
-    throw std::invalid_argument("both " + option + "_path and " + option + "_data are given; give one of them");
+// The settings for asr_model_load that are files.
+struct ModelFile {
+  std::string_view name;
+  std::string ModelOptions::*bytes;
+  std::string ModelOptions::*file;  // the path, or `what`
+  const char* what;
+  const char* writer;  // for error messages
+};
+constexpr ModelFile kModelFiles[] = {
+    {"lm", &ModelOptions::lm, &ModelOptions::lm_name, "the language model", "`asr lm`"},
+    {"neural_lm", &ModelOptions::neural_lm, &ModelOptions::neural_lm_name, "the neural language model", "`asr export`"},
+    {"punctuation", &ModelOptions::punctuation, &ModelOptions::punctuation_name, "the model for punctuation",
+     "`asr export`"}};
+constexpr std::string_view kRuntime = "onnxruntime", kThreads = "num_threads";
+constexpr std::int32_t kMaxThreads = 1024;
+
+const ModelFile* find_file(std::string_view name) {
+  for (const ModelFile& file : kModelFiles) {
+    if (file.name == name) return &file;
   }
-  if (!path && !data) return;
-  name = path ? path : what;
-  bytes = path ? asr_stream::read_file(path) : std::string(static_cast<const char*>(data), size);
-  if (bytes.empty()) throw asr_stream::DamagedFileError(name + " is empty; " + writer + " writes one");
+  return nullptr;
 }
 
-ModelOptions to_model_options(const asr_model_options* given) {
-  const asr_model_options c = read_options(given, &asr_model_options_init, "asr_model_options");
-  ModelOptions options;
-  if (c.onnxruntime_path) options.onnxruntime_path = c.onnxruntime_path;
-  options.num_threads = check_range("num_threads", c.num_threads, 0, 1024);
-  check_range("reserved", c.reserved, 0, 0);
-  read_source("lm", c.lm_path, c.lm_data, c.lm_size, "the language model", "`asr lm`", options.lm, options.lm_name);
-  read_source("neural_lm", c.neural_lm_path, c.neural_lm_data, c.neural_lm_size, "the neural language model",
-              "`asr export`", options.neural_lm, options.neural_lm_name);
-  read_source("punctuation", c.punctuation_path, c.punctuation_data, c.punctuation_size, "the model for punctuation",
-              "`asr export`", options.punctuation, options.punctuation_name);
-  if (c.log) {
-    options.log = [log = c.log, user_data = c.log_user_data](bool is_error, const char* text) {
-      log(user_data, is_error ? ASR_LOG_ERROR : ASR_LOG_INFO, text);
-    };
+// Also names the settings that are not in the table of options.
+const asr_stream::Option& find(std::string_view name) {
+  if (const auto* option = asr_stream::find_option(name)) return *option;
+  std::string text = std::string(asr_stream::no_option(name).what()) + "; for the model: ";
+  for (const ModelFile& file : kModelFiles) text += std::string(file.name) + ", ";
+  throw std::invalid_argument(text + std::string(kThreads) + ", " + std::string(kRuntime));
+}
+
+std::int32_t to_threads(std::string_view text) {
+  std::int32_t count = -1;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (fault != std::errc() || end != text.data() + text.size() || count < 0 || count > kMaxThreads) {
+    throw std::invalid_argument("num_threads is '" + asr_stream::printable(text) +
+                                "'; it must be a whole number in [0, " + std::to_string(kMaxThreads) + "]");
+  }
+  return count;
+}
+
+// value: NULL for the default.
+void set(asr_settings& settings, std::string_view name, const char* value) {
+  if (const ModelFile* file = find_file(name)) {
+    settings.model.*file->bytes = std::string();
+    settings.model.*file->file = value ? value : "";
+  } else if (name == kRuntime) {
+    settings.model.onnxruntime_path = value ? value : "";
+  } else if (name == kThreads) {
+    settings.model.num_threads = value ? to_threads(value) : ModelOptions().num_threads;
+  } else {
+    const asr_stream::Option& option = find(name);
+    if (!value) return reset(settings.options, option);
+    asr_stream::set(settings.options, name, parse(option, value));
+  }
+}
+
+void set_bytes(asr_settings& settings, std::string_view name, const void* data, std::size_t size) {
+  const ModelFile* file = find_file(name);
+  if (!file) {
+    find(name);
+    throw std::invalid_argument(asr_stream::printable(name) + " is no file; set a text");
+  }
+  not_null(data, "data");
+  if (!size) throw asr_stream::DamagedFileError(std::string(file->what) + " is empty; " + file->writer + " writes one");
+  settings.model.*file->bytes = std::string(static_cast<const char*>(data), size);
+  settings.model.*file->file = file->what;
+}
+
+// Returns nullptr if there is no such setting, or if it has no value.
+const char* get(asr_settings& settings, std::string_view name) {
+  const ModelFile* file = find_file(name);
+  if (file && !(settings.model.*file->bytes).empty()) return nullptr;
+  if (file || name == kRuntime) {
+    settings.text = file ? settings.model.*file->file : settings.model.onnxruntime_path;
+    return settings.text.empty() ? nullptr : settings.text.c_str();
+  }
+  if (name == kThreads) return (settings.text = std::to_string(settings.model.num_threads)).c_str();
+  const asr_stream::Option* option = asr_stream::find_option(name);
+  if (!option || is_unset(settings.options, *option)) return nullptr;
+  return (settings.text = asr_stream::to_text(get(settings.options, *option))).c_str();
+}
+
+// Reads the files that are paths.
+ModelOptions to_model_options(const asr_settings* settings) {
+  ModelOptions options = settings ? settings->model : ModelOptions();
+  for (const ModelFile& file : kModelFiles) {
+    const std::string& path = options.*file.file;
+    std::string& bytes = options.*file.bytes;
+    if (path.empty() || !bytes.empty()) continue;
+    bytes = asr_stream::read_file(path);
+    if (bytes.empty()) throw asr_stream::DamagedFileError(path + " is empty; " + file.writer + " writes one");
   }
   return options;
 }
 
-Options to_options(const asr_options* given) {
-  Options options;
-  static_cast<asr_options&>(options) = read_options(given, &asr_options_init, "asr_options");
-  return options;
-}
-
-StreamAssets to_assets(const asr_assets* given) {
-  const asr_assets c = read_options(given, &asr_assets_init, "asr_assets");
-  check_range("reserved", c.reserved, 0, 0);
-  StreamAssets assets;
-  assets.use_lm = check_range("use_lm", c.use_lm, 0, 1) != 0;
-  const std::pair<std::optional<std::string>*, const char*> lists[] = {
-      {&assets.hotwords, c.hotwords}, {&assets.phrases, c.phrases}, {&assets.mask, c.mask},
-      {&assets.replace, c.replace}, {&assets.command_list, c.command_list}};
-  for (const auto& [list, given] : lists) *list = given ? std::optional<std::string>(given) : std::nullopt;
-  return assets;
-}
-
-template <typename Struct>
-void init(Struct* options, size_t struct_size, Struct defaults) {
-  if (!options) return;
-  defaults.struct_size = struct_size;
-  std::memset(static_cast<void*>(options), 0, struct_size);
-  std::memcpy(options, &defaults, std::min(struct_size, sizeof defaults));
-}
+Options to_options(const asr_settings* settings) { return settings ? settings->options : Options(); }
 
 // `source` returns the bytes and the name of the file.
 template <typename Source>
-asr_status load(const asr_model_options* options, asr_model** model, char* error, size_t error_size, Source source) {
+asr_status load(const asr_settings* settings, asr_model** model, char* error, size_t error_size, Source source) {
   std::string text;
   if (model) *model = nullptr;
   const asr_status status = guarded(text, [&] {
     not_null(model, "model");
-    ModelOptions wanted = to_model_options(options);
-    const auto log = wanted.log;
+    const auto log = settings ? settings->model.log : nullptr;
     try {
+      ModelOptions wanted = to_model_options(settings);
       auto loaded = std::make_unique<asr_model>();
       source([&](std::string_view onnx, const std::string& name) {
         loaded->model = std::make_shared<const Model>(onnx, name, std::move(wanted));
@@ -241,55 +266,68 @@ const char* asr_status_text(asr_status status) {
     case ASR_BUSY: return "another thread is using the stream";
     case ASR_FINISHED: return "the stream is finished";
     case ASR_FAILED: return "recognition failed";
-    case ASR_NOT_INITIALIZED: return "a struct was not initialized";
   }
   return "unknown status";
 }
 
 const char* asr_version(void) { return ASR_STREAM_VERSION; }
 
-void asr_model_options_init(asr_model_options* options, size_t struct_size) {
-  asr_model_options defaults{};
-  defaults.num_threads = ModelOptions().num_threads;
-  init(options, struct_size, defaults);
+asr_settings* asr_settings_new(void) {
+  std::string text;
+  asr_settings* settings = nullptr;
+  guarded(text, [&] { settings = new asr_settings; });
+  return settings;
 }
 
-void asr_options_init(asr_options* options, size_t struct_size) {
-  init<asr_options>(options, struct_size, Options());
-}
+void asr_settings_free(asr_settings* settings) { delete settings; }
 
-void asr_assets_init(asr_assets* assets, size_t struct_size) {
-  init(assets, struct_size, asr_assets{0, nullptr, nullptr, nullptr, 1, 0, nullptr, nullptr});
-}
-
-asr_status asr_options_set(asr_options* options, const char* name, const char* value, char* error, size_t error_size) {
+asr_status asr_settings_set(asr_settings* settings, const char* name, const char* value, char* error,
+                            size_t error_size) {
   std::string text;
   const asr_status status = guarded(text, [&] {
-    not_null(options, "options");
-    not_null(name, "name");
-    not_null(value, "value");
-    Options changed = to_options(options);
-    const asr_stream::Option& option = asr_stream::option(name);
-    if (asr_stream::offset_of(option) >= changed.struct_size) {
-      throw std::invalid_argument(std::string("asr_options.struct_size is that of a version without ") + name);
-    }
-    asr_stream::set(changed, name, asr_stream::parse(option, value));
-    std::memcpy(options, &changed, changed.struct_size);
+    not_null(settings, "settings");
+    set(*settings, static_cast<const char*>(not_null(name, "name")), value);
   });
   return set_error(status, text, error, error_size);
 }
 
-asr_status asr_model_load(const char* path, const asr_model_options* options, asr_model** model, char* error,
+asr_status asr_settings_set_bytes(asr_settings* settings, const char* name, const void* data, size_t size, char* error,
+                                  size_t error_size) {
+  std::string text;
+  const asr_status status = guarded(text, [&] {
+    not_null(settings, "settings");
+    set_bytes(*settings, static_cast<const char*>(not_null(name, "name")), data, size);
+  });
+  return set_error(status, text, error, error_size);
+}
+
+const char* asr_settings_get(asr_settings* settings, const char* name) {
+  const char* value = nullptr;
+  std::string text;
+  if (settings && name) guarded(text, [&] { value = get(*settings, name); });
+  return value;
+}
+
+void asr_settings_set_log(asr_settings* settings, asr_log_callback log, void* user_data) {
+  if (!settings) return;
+  settings->model.log = nullptr;
+  if (!log) return;
+  settings->model.log = [log, user_data](bool is_error, const char* text) {
+    log(user_data, is_error ? ASR_LOG_ERROR : ASR_LOG_INFO, text);
+  };
+}
+
+asr_status asr_model_load(const char* path, const asr_settings* settings, asr_model** model, char* error,
                           size_t error_size) {
-  return load(options, model, error, error_size, [&](auto open) {
+  return load(settings, model, error, error_size, [&](auto open) {
     not_null(path, "path");
     open(asr_stream::read_file(path), path);
   });
 }
 
-asr_status asr_model_load_memory(const void* data, size_t size, const asr_model_options* options, asr_model** model,
+asr_status asr_model_load_memory(const void* data, size_t size, const asr_settings* settings, asr_model** model,
                                  char* error, size_t error_size) {
-  return load(options, model, error, error_size, [&](auto open) {
+  return load(settings, model, error, error_size, [&](auto open) {
     open(std::string_view(static_cast<const char*>(not_null(data, "data")), size), "the model");
   });
 }
@@ -309,14 +347,14 @@ const char* asr_model_property_name(const asr_model* model, size_t index) {
   return std::next(model->model->properties().begin(), static_cast<std::ptrdiff_t>(index))->first.c_str();
 }
 
-asr_status asr_stream_new(const asr_model* model, int32_t sample_rate, const asr_options* options,
-                          const asr_assets* assets, asr_stream_handle** stream, char* error, size_t error_size) {
+asr_status asr_stream_new(const asr_model* model, int32_t sample_rate, const asr_settings* settings,
+                          asr_stream_handle** stream, char* error, size_t error_size) {
   std::string text;
   if (stream) *stream = nullptr;
   const asr_status status = guarded(text, [&] {
     not_null(model, "model");
     not_null(stream, "stream");
-    *stream = new asr_stream_handle(model->model, sample_rate, to_options(options), to_assets(assets));
+    *stream = new asr_stream_handle(model->model, sample_rate, to_options(settings));
   });
   return set_error(status, text, error, error_size);
 }
@@ -339,8 +377,8 @@ asr_status asr_stream_end_utterance(asr_stream_handle* stream) {
   return use(stream, [](ModelStream& s) { s.end_utterance(); });
 }
 
-asr_status asr_stream_change(asr_stream_handle* stream, const asr_options* options, const asr_assets* assets) {
-  return use(stream, [&](ModelStream& s) { s.change(to_options(options), to_assets(assets)); });
+asr_status asr_stream_change(asr_stream_handle* stream, const asr_settings* settings) {
+  return use(stream, [&](ModelStream& s) { s.change(to_options(settings)); });
 }
 
 asr_status asr_stream_finish(asr_stream_handle* stream) {
@@ -364,6 +402,14 @@ const asr_event* asr_stream_next_event(asr_stream_handle* handle) {
   const asr_event* next = nullptr;
   use(handle, [&](ModelStream& stream) {
     next = handle->event.set(stream.next_event());
+  });
+  return next;
+}
+
+const char* asr_stream_next_json(asr_stream_handle* handle) {
+  const char* next = nullptr;
+  use(handle, [&](ModelStream& stream) {
+    if (const auto event = stream.next_event()) next = (handle->json = to_json(*event)).c_str();
   });
   return next;
 }

@@ -18,10 +18,6 @@ struct OnnxRuntimeError : std::runtime_error {  // ONNX Runtime is missing, or t
   using std::runtime_error::runtime_error;
 };
 
-struct NotInitialized : std::invalid_argument {  // an options struct without its _init
-  using std::invalid_argument::invalid_argument;
-};
-
 // Returns the result of `use` of the file `name`. An `Error` that it throws becomes a DamagedFileError whose message
 // begins with the name and `fault`; an OnnxRuntimeError, which is no fault of the file, only gets the name.
 template <typename Error = std::invalid_argument, typename Use>

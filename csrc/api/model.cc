@@ -99,17 +99,16 @@ Model::Model(std::string_view onnx, const std::string& name, ModelOptions option
     warm_up(tree_work(smallest_tree()), called);
   }
   check_sizes();
-  fusion(Options(), true, std::nullopt);  // built now, because the lexicon takes most of a second
+  fusion(Options());  // built now, because the lexicon takes most of a second
   const EncoderStep silence{kStreamSlot, true, true, std::vector<float>(7 * kNumBins), 7, 7};
   warm_up(encoder_work(silence, {metadata_.vocab_size(), metadata_.dim, metadata_.num_phone_tokens(), 1}), name);
-  if (!lm_ && !metadata_.phones.empty()) log(false, name + " is " + kNoLanguageModel + "; name one with lm_path");
+  if (!lm_ && !metadata_.phones.empty()) log(false, name + " is " + kNoLanguageModel + "; name one with lm");
   log(false, name + " opened with " + runtime_.description());
 }
 
-std::shared_ptr<const LmFusion> Model::fusion(const Options& given, bool use_lm,
-                                              const std::optional<std::string>& hotwords) const {
-  const auto make = [&] { return new_fusion(given, use_lm ? lm_ : nullptr, metadata_, hotwords); };
-  if (!lm_ || !use_lm || hotwords) return make();
+std::shared_ptr<const LmFusion> Model::fusion(const Options& given) const {
+  const auto make = [&] { return new_fusion(given, lm_, metadata_); };
+  if (!lm_ || !given.use_lm || given.hotwords || given.phrases) return make();
   const std::lock_guard<std::mutex> lock(fusion_mutex_);
   const LmFusionOptions weights = lm_weights(resolved(given, metadata_));
   if (!fusion_ || std::memcmp(&weights, &fusion_weights_, sizeof weights) != 0) {

@@ -61,9 +61,8 @@ class Model {
 
   const ModelMetadata& metadata() const noexcept { return metadata_; }
   const std::map<std::string, std::string>& properties() const noexcept { return properties_; }
-  // Fusion with the language model, unless !use_lm, and with any hotwords; null if there are neither.
-  std::shared_ptr<const LmFusion> fusion(const Options& options, bool use_lm,
-                                         const std::optional<std::string>& hotwords) const;
+  // See `new_fusion`; the most recent one without hotwords is kept.
+  std::shared_ptr<const LmFusion> fusion(const Options& options) const;
   void log(bool is_error, const std::string& text) const;
 
  private:

@@ -8,29 +8,20 @@ namespace asr_stream {
 
 namespace {
 
-std::shared_ptr<const SegmentOptions> new_segment_options(const Model& model, const Options& options,
-                                                          const StreamAssets& assets) {
-  check(options);
-  const bool use_lm = assets.use_lm && !assets.phrases;
-  Assets open;
-  open.fusion = model.fusion(options, use_lm, assets.hotwords);
-  if (assets.phrases) {
-    open.phrases = new_phrases(options, assets.use_lm ? model.lm() : nullptr, model.metadata(), *assets.phrases);
-  }
-  open.punctuation = model.punctuation();
-  if (use_lm) open.neural_lm = model.neural_lm();
-  auto segment = segment_options(options, model.metadata(), open, assets);
+std::shared_ptr<const SegmentOptions> new_segment_options(const Model& model, const Options& options) {
+  const Assets open{model.fusion(options), new_phrases(options, model.lm(), model.metadata()), model.punctuation(),
+                    model.neural_lm()};
+  auto segment = segment_options(options, model.metadata(), open);
   if (segment->uses_decoder()) model.open_decoder(segment->searches_jointly());
   return segment;
 }
 
 }  // namespace
 
-ModelStream::ModelStream(std::shared_ptr<const Model> model, std::int32_t sample_rate, const Options& options,
-                         const StreamAssets& assets)
+ModelStream::ModelStream(std::shared_ptr<const Model> model, std::int32_t sample_rate, const Options& options)
     : model_(std::move(model)),
       sample_rate_(sample_rate),
-      options_(new_segment_options(*model_, options, assets)),
+      options_(new_segment_options(*model_, options)),
       stream_(options_) {
   check_sample_rate(sample_rate_);
 }
@@ -59,8 +50,8 @@ void ModelStream::end_utterance() {
   run_until_done();
 }
 
-void ModelStream::change(const Options& options, const StreamAssets& assets) {
-  auto changed = new_segment_options(*model_, options, assets);
+void ModelStream::change(const Options& options) {
+  auto changed = new_segment_options(*model_, options);
   stream_.change(changed);
   options_ = std::move(changed);
   run_until_done();

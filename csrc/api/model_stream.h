@@ -14,23 +14,17 @@
 
 namespace asr_stream {
 
-// The assets of a stream in addition to the model.
-struct StreamAssets : Lists {
-  bool use_lm = true;  // the model's language model
-};
-
 // Not thread-safe. Throws the errors of `Stream`.
 class ModelStream {
  public:
   // Throws std::invalid_argument for an option out of range, or one that the model does not support.
-  ModelStream(std::shared_ptr<const Model> model, std::int32_t sample_rate, const Options& options,
-              const StreamAssets& assets);
+  ModelStream(std::shared_ptr<const Model> model, std::int32_t sample_rate, const Options& options);
 
   template <typename Sample>  // float or std::int16_t
   void accept(const Sample* samples, std::size_t count);
   void gap(std::int64_t num_samples);
   void end_utterance();
-  void change(const Options& options, const StreamAssets& assets);
+  void change(const Options& options);
   void finish();
 
   std::optional<Event> next_event();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "segment.h"
+#include "text/formatter.h"
 
 namespace asr_stream {
 
@@ -25,6 +26,7 @@ const char* name(OptionType type) {
     case OptionType::kChoice: return "choice";
     case OptionType::kInteger: return "integer";
     case OptionType::kMilliseconds: return "milliseconds";
+    case OptionType::kList: return "list";
     case OptionType::kNumber: break;
   }
   return "number";
@@ -86,7 +88,10 @@ void bind_options(py::module_& m) {
       .def_property_readonly("type", [](const Option& option) { return name(option.type); })
       .def_property_readonly("allowed", &allowed)
       .def_property_readonly("default",
-                             [](const Option& option) { return to_python(option, default_of(option)); })
+                             [](const Option& option) {
+                               const bool is_list = option.type == OptionType::kList;
+                               return is_list ? py::none() : to_python(option, default_of(option));
+                             })
       .def("parse", [](const Option& option, const std::string& text) {
         Options checked;
         const OptionValue value = parse(option, text);
@@ -113,37 +118,36 @@ void bind_options(py::module_& m) {
   }
   m.attr("CALIBRATION") = calibration;
   m.def("new_fusion",
-        [](const Options& options, std::shared_ptr<const NgramLm> lm, const ModelMetadata& metadata,
-           const std::optional<std::string>& hotwords) {
+        [](const Options& options, std::shared_ptr<const NgramLm> lm, const ModelMetadata& metadata) {
           const py::gil_scoped_release release;  // the lexicon may have to be built
-          return std::const_pointer_cast<LmFusion>(new_fusion(options, std::move(lm), metadata, hotwords));
+          return std::const_pointer_cast<LmFusion>(new_fusion(options, std::move(lm), metadata));
         },
-        "options"_a, "lm"_a, "metadata"_a, "hotwords"_a);
+        "options"_a, "lm"_a, "metadata"_a);
   m.def("new_phrases",
-        [](const Options& options, const NgramLm* lm, const ModelMetadata& metadata, const std::string& phrases) {
+        [](const Options& options, const NgramLm* lm, const ModelMetadata& metadata) {
           const py::gil_scoped_release release;  // words may have to be pronounced
-          return std::const_pointer_cast<Phrases>(new_phrases(options, lm, metadata, phrases));
+          return std::const_pointer_cast<Phrases>(new_phrases(options, lm, metadata));
         },
-        "options"_a, "lm"_a, "metadata"_a, "phrases"_a);
+        "options"_a, "lm"_a, "metadata"_a);
+  m.def("text_options",
+        [](const std::string& language, std::shared_ptr<PunctuationMetadata> punctuation,
+           const std::vector<WrittenForm>& forms, const py::kwargs& values) {
+          return std::const_pointer_cast<TextOptions>(
+              text_options(to_options(values), language, std::move(punctuation), forms));
+        },
+        "language"_a, "punctuation"_a = nullptr, "written_forms"_a = std::vector<WrittenForm>());
   py::class_<SegmentOptions, std::shared_ptr<SegmentOptions>>(m, "SegmentOptions")
       .def(py::init([](const Options& options, const ModelMetadata& metadata, std::shared_ptr<const LmFusion> fusion,
                        std::shared_ptr<const Phrases> phrases,
                        std::shared_ptr<const PunctuationMetadata> punctuation,
-                       std::shared_ptr<const NeuralLmMetadata> neural_lm, const std::optional<std::string>& mask,
-                       const std::optional<std::string>& replace, const std::optional<std::string>& command_list,
-                       std::int64_t second_pass_window) {
-             Lists lists;
-             lists.mask = mask;
-             lists.replace = replace;
-             lists.command_list = command_list;
-             auto segment = segment_options(options, metadata, {fusion, phrases, punctuation, neural_lm}, lists);
+                       std::shared_ptr<const NeuralLmMetadata> neural_lm, std::int64_t second_pass_window) {
+             auto segment = segment_options(options, metadata, {fusion, phrases, punctuation, neural_lm});
              segment->second_pass_window = second_pass_window;
              const Segment check(segment);
              return segment;
            }),
            "options"_a, "metadata"_a, py::kw_only(), "fusion"_a = nullptr, "phrases"_a = nullptr,
-           "punctuation"_a = nullptr, "neural_lm"_a = nullptr, "mask"_a = py::none(), "replace"_a = py::none(),
-           "command_list"_a = py::none(), "second_pass_window"_a = kSecondPassWindow)
+           "punctuation"_a = nullptr, "neural_lm"_a = nullptr, "second_pass_window"_a = kSecondPassWindow)
       .def_readonly("punctuation_warning", &SegmentOptions::punctuation_warning)
       .def_readonly("skipped_lines", &SegmentOptions::skipped_lines)
       .def_property_readonly("rescores", &SegmentOptions::rescores)

@@ -66,19 +66,6 @@ void bind_text(py::module_& m) {
       "words"_a, "language"_a = "en");
   py::class_<TextOptions, std::shared_ptr<TextOptions>>(m, "TextOptions")
       .def_readonly("warnings", &TextOptions::warnings);
-  m.def(
-      "text_options",
-      [](bool formatted, const std::string& language, const std::optional<std::string>& mask,
-         std::shared_ptr<PunctuationMetadata> punctuation, bool commands,
-         const std::optional<std::string>& command_list, const std::optional<std::string>& replace,
-         const std::vector<WrittenForm>& written_forms, int spelling) {
-        return std::const_pointer_cast<TextOptions>(text_options(
-            {formatted, language, std::move(punctuation), mask, commands, command_list, replace, written_forms,
-             static_cast<EnglishSpelling>(spelling)}));
-      },
-      py::kw_only(), "formatted"_a, "language"_a, "mask"_a = py::none(), "punctuation"_a = py::none(),
-      "commands"_a = false, "command_list"_a = py::none(), "replace"_a = py::none(),
-      "written_forms"_a = std::vector<WrittenForm>(), "spelling"_a = 0);
   py::class_<PunctuationRun>(m, "PunctuationRun")
       .def_readonly("words", &PunctuationRun::words)
       .def_readonly("pauses_s", &PunctuationRun::pauses_s)

@@ -40,15 +40,10 @@ bool SpokenCommand::changes_sentence() const {
 }
 
 Commands::Commands(const CommandLanguage* language, std::string_view list) : language_(language) {
-  const std::vector<std::string_view> lines = list_lines(list);
-  if (!language && lines.empty()) {
+  if (!language && list_lines(list).empty()) {
     throw std::invalid_argument(
         "commands: there is no table of spoken commands for the language of this model; give a list of your own "
-        "(command_list), or leave them off");
-  }
-  if (lines.size() > kMaxLines) {
-    throw std::invalid_argument("the list of commands has " + std::to_string(lines.size()) + " lines; it may have " +
-                                std::to_string(kMaxLines));
+        "(own_commands), or leave them off");
   }
   if (language) {
     for (const SpokenCommand& row : language->table) rows_.insert_or_assign(std::string(row.phrase), row);

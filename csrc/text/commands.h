@@ -57,12 +57,11 @@ struct FoundCommand {
 // The commands for one recognizer. Immutable.
 class Commands {
  public:
-  static constexpr std::size_t kMaxLines = 1000;
   static constexpr double kPause = 0.22;  // seconds
 
   // language: may be null. list: lines such as "next item -> new line". After the arrow is a phrase of the table, a
   // text, or nothing, which removes the command. Lines that cannot be used are skipped; see `warnings`. Throws
-  // std::invalid_argument for too many lines, and if there is neither a list nor a language.
+  // std::invalid_argument if there is neither a list nor a language.
   Commands(const CommandLanguage* language, std::string_view list);
   Commands(const Commands&) = delete;
   Commands& operator=(const Commands&) = delete;

@@ -43,28 +43,30 @@ std::size_t take_back(std::vector<Word>& words, std::vector<FoundCommand>& found
 
 }  // namespace
 
-std::shared_ptr<const TextOptions> text_options(const TextRequest& request) {
-  const Language* known = language(request.language);
+std::shared_ptr<const TextOptions> text_options(const Options& given, std::string_view code,
+                                                std::shared_ptr<const PunctuationMetadata> punctuation,
+                                                const std::vector<WrittenForm>& forms) {
+  const Language* known = language(code);
   auto options = std::make_shared<TextOptions>();
-  options->formatted = request.formatted && known;
+  options->formatted = given.text == kFormatted && known;
   options->language = known;
-  options->spelling = request.spelling;
-  if (request.commands || request.command_list) {
+  options->spelling = static_cast<EnglishSpelling>(given.spelling);
+  if (given.commands || given.own_commands) {
     options->commands =
-        std::make_shared<const Commands>(known ? known->commands : nullptr, request.command_list.value_or(""));
+        std::make_shared<const Commands>(known ? known->commands : nullptr, given.own_commands.value_or(""));
     options->warnings = options->commands->warnings();
   }
   const auto skip = [&options](const std::vector<std::string>& warnings) {
     options->warnings.insert(options->warnings.end(), warnings.begin(), warnings.end());
   };
-  if (request.mask) {
-    options->mask = std::make_shared<const WordMask>(*request.mask);
+  if (given.mask) {
+    options->mask = std::make_shared<const WordMask>(*given.mask);
     skip(options->mask->warnings());
   }
-  if (known) options->punctuation = request.punctuation;
+  if (known) options->punctuation = std::move(punctuation);
   // Plain text is in lower case, including hotwords.
-  const std::vector<WrittenForm> written = request.formatted ? request.written_forms : std::vector<WrittenForm>();
-  auto replacements = std::make_shared<const Replacements>(request.replace.value_or(""), written);
+  const std::vector<WrittenForm> written = given.text == kFormatted ? forms : std::vector<WrittenForm>();
+  auto replacements = std::make_shared<const Replacements>(given.replace.value_or(""), written);
   skip(replacements->warnings());
   if (!replacements->empty()) options->replacements = std::move(replacements);
   const bool has_lists = options->commands || options->mask || options->replacements || !options->warnings.empty();

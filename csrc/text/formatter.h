@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "options.h"
 #include "search/words.h"
 #include "text/commands.h"
 #include "text/dictated.h"
@@ -29,7 +30,7 @@ namespace asr_stream {
 struct TextOptions {
   bool formatted = true;               // with numbers, case and punctuation; otherwise only words
   const Language* language = nullptr;  // null if words are shown as recognized
-  EnglishSpelling spelling = EnglishSpelling::kAmerican;
+  EnglishSpelling spelling = kAmerican;
   std::shared_ptr<const Commands> commands;                // or none
   std::shared_ptr<const WordMask> mask;                    // or none
   std::shared_ptr<const PunctuationMetadata> punctuation;  // metadata of the network; null: lower case, except for "I"
@@ -37,22 +38,11 @@ struct TextOptions {
   std::vector<std::string> warnings;                       // a sentence for each skipped line of a list
 };
 
-// Options for formatting the text of events. Lists have one entry per line; they may be empty.
-struct TextRequest {
-  bool formatted = true;
-  std::string_view language;  // language code
-  std::shared_ptr<const PunctuationMetadata> punctuation = nullptr;
-  std::optional<std::string> mask = {};
-  bool commands = false;  // enables the commands of the language; a list also enables them
-  std::optional<std::string> command_list = {};
-  std::optional<std::string> replace = {};
-  std::vector<WrittenForm> written_forms = {};  // of hotwords
-  EnglishSpelling spelling = EnglishSpelling::kAmerican;
-};
-
 // Returns null if the text is shown as recognized. A language without a folder has no numbers, case or punctuation.
-// Throws std::invalid_argument for a list of too many lines, and for commands if the language has none.
-std::shared_ptr<const TextOptions> text_options(const TextRequest& request);
+// language: its code. forms: of hotwords. Throws std::invalid_argument for commands if the language has none.
+std::shared_ptr<const TextOptions> text_options(const Options& given, std::string_view language,
+                                                std::shared_ptr<const PunctuationMetadata> punctuation = nullptr,
+                                                const std::vector<WrittenForm>& forms = {});
 
 // One run of the network: words in lower case, and the pause before each word in seconds, NaN if unknown.
 struct PunctuationRun {

@@ -11,12 +11,9 @@
 #include <unordered_set>
 #include <vector>
 
-#include "include/asr_stream/options.h"
+#include "options.h"
 
 namespace asr_stream {
-
-enum class EnglishSpelling { kAmerican = ASR_SPELLING_AMERICAN, kBritish = ASR_SPELLING_BRITISH,
-                             kMixed = ASR_SPELLING_MIXED };
 
 struct CommandLanguage;
 

@@ -57,11 +57,6 @@ std::pair<std::string, std::string> split_arrow(std::string_view line, const cha
 }
 
 Replacements::Replacements(std::string_view list, const std::vector<WrittenForm>& forms) {
-  const std::vector<std::string_view> lines = list_lines(list);
-  if (lines.size() > kMaxLines) {
-    throw std::invalid_argument("the list of replacements has " + std::to_string(lines.size()) +
-                                " lines; it may have " + std::to_string(kMaxLines));
-  }
   use_lines(list, "replacement", warnings_, [this](std::string_view line) {
     auto [phrase, text] = split_arrow(line, "replacement");
     if (text.empty()) refuse(line, "replacement", "has nothing after the arrow");

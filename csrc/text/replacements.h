@@ -28,13 +28,11 @@ struct ReplacedWord {
 // Immutable.
 class Replacements {
  public:
-  static constexpr std::size_t kMaxLines = 10000;
   static constexpr std::size_t kMaxWords = 16;    // per phrase
   static constexpr std::size_t kMaxText = 10000;  // bytes of the replacement
 
   // list: one replacement per line, "my address -> 12 Main Street", with \n for a line break and \\ for a backslash.
   // forms: more replacements; those of the list have priority. Lines that cannot be used are skipped; see `warnings`.
-  // Throws std::invalid_argument for too many lines.
   Replacements(std::string_view list, const std::vector<WrittenForm>& forms);
 
   // Replaces the longest phrases, as spoken or as shown, in any case. A mark after a phrase and "'s" are kept. Words

@@ -39,7 +39,7 @@ static int transcribe(asr_stream *stream, FILE *file, uint32_t num_samples) {
 }
 
 int main(int argc, char **argv) {
-  asr_model_options options;
+  asr_settings *settings = asr_settings_new();
   asr_model *model = NULL;
   asr_stream *stream = NULL;
   char error[512];
@@ -51,10 +51,10 @@ int main(int argc, char **argv) {
     fprintf(stderr, "usage: %s MODEL.onnx FILE.wav|- LANGUAGE_MODEL.lm [PUNCTUATION.onnx [NEURAL_LM.onnx]]\n", argv[0]);
     return 2;
   }
-  asr_model_options_init(&options, sizeof options);
-  options.lm_path = argv[3]; /* without it, the bundled model spells words by their sound, mostly wrong */
-  if (argc >= 5) options.punctuation_path = argv[4];
-  if (argc == 6) options.neural_lm_path = argv[5];
+  /* Without a language model, the bundled model spells words by their sound, mostly wrong. */
+  asr_settings_set(settings, "lm", argv[3], NULL, 0);
+  if (argc >= 5) asr_settings_set(settings, "punctuation", argv[4], NULL, 0);
+  if (argc == 6) asr_settings_set(settings, "neural_lm", argv[5], NULL, 0);
   live = !strcmp(argv[2], "-");
   file = live ? stdin : fopen(argv[2], "rb");
   if (file == NULL) {
@@ -64,14 +64,15 @@ int main(int argc, char **argv) {
   if (!live) problem = wav_open(file, &num_samples);
   if (problem) {
     fprintf(stderr, "%s: %s\n", argv[2], problem);
-  } else if (asr_model_load(argv[1], &options, &model, error, sizeof error) != ASR_OK ||
-             asr_stream_new(model, ASR_SAMPLE_RATE, NULL, NULL, &stream, error, sizeof error) != ASR_OK) {
+  } else if (asr_model_load(argv[1], settings, &model, error, sizeof error) != ASR_OK ||
+             asr_stream_new(model, ASR_SAMPLE_RATE, NULL, &stream, error, sizeof error) != ASR_OK) {
     fprintf(stderr, "%s\n", error);
   } else if (!(done = transcribe(stream, file, num_samples))) {
     fprintf(stderr, "%s\n", asr_stream_error(stream));
   }
   asr_stream_free(stream);
   asr_model_free(model);
+  asr_settings_free(settings);
   if (!live) fclose(file);
   return done ? 0 : 1;
 }

@@ -59,11 +59,11 @@ int main(int argc, char** argv) try {
   std::uint32_t num_samples = UINT32_MAX;
   const char* problem = live ? nullptr : wav_open(file.get(), &num_samples);
   if (problem) throw std::runtime_error(path + ": " + problem);
-  asr::ModelOptions options;
-  options.lm_path = argv[3];  // without it, the bundled model spells words by their sound, mostly wrong
-  if (argc >= 5) options.punctuation_path = argv[4];
-  if (argc == 6) options.neural_lm_path = argv[5];
-  const asr::Model model(argv[1], options);
+  asr::Settings settings;
+  settings.set("lm", argv[3]);  // without it, the bundled model spells words by their sound, mostly wrong
+  if (argc >= 5) settings.set("punctuation", argv[4]);
+  if (argc == 6) settings.set("neural_lm", argv[5]);
+  const asr::Model model(argv[1], settings);
   asr::Stream stream(model);
   transcribe(stream, file.get(), num_samples);
   return 0;

@@ -3,6 +3,7 @@
 // Arrays are copied between JavaScript and C++. JavaScript must free the objects that it creates with `.delete()`. A
 // C++ exception becomes an Error.
 #include "contract.h"
+#include "json.h"
 #include "metadata.h"
 #include "onnx_file.h"
 #include "options.h"
@@ -11,12 +12,10 @@
 #include <emscripten/bind.h>
 #include <emscripten/val.h>
 
-#include <cctype>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -73,37 +72,37 @@ std::shared_ptr<NgramLm> make_lm(const val& bytes) {
   });
 }
 
-// value: a boolean, a number or a string.
+bool is_texts(const val& value) {
+  if (!value.isArray()) return false;
+  for (const val& entry : emscripten::vecFromJSArray<val>(value)) {
+    if (!entry.isString()) return false;
+  }
+  return true;
+}
+
+// value: a boolean, a number, a string, or an array of strings for a list.
 void set_option(Options& options, const std::string& name, const val& value) {
   guarded([&] {
-    const std::string text = value.isString() ? value.as<std::string>() : "";
-    if (value.isString()) return set(options, name, std::string_view(text));
+    const bool is_list = option(name).type == OptionType::kList;
+    if (is_list ? is_texts(value) : value.isString()) {
+      const auto text = is_list ? value.call<std::string>("join", std::string("\n")) : value.as<std::string>();
+      return set(options, name, std::string_view(text));
+    }
     if (value.isTrue() || value.isFalse()) return set(options, name, value.isTrue());
     if (value.isNumber()) return set(options, name, value.as<double>());
     throw std::invalid_argument(name + " has the wrong type; it must be " + allowed(option(name)));
   });
 }
 
-// lists: an object with the optional strings hotwords, phrases, mask, replace and commandList, one entry per line. lm,
-// punctuation, neural_lm: may be null.
+// lm, punctuation, neural_lm: may be null.
 std::shared_ptr<SegmentOptions> make_options(const Options& options, const std::shared_ptr<ModelMetadata>& metadata,
-                                             const val& lists, std::shared_ptr<NgramLm> lm,
+                                             std::shared_ptr<NgramLm> lm,
                                              std::shared_ptr<PunctuationMetadata> punctuation,
                                              std::shared_ptr<NeuralLmMetadata> neural_lm) {
   return guarded([&] {
-    const auto list = [&lists](const char* name) {
-      return lists.hasOwnProperty(name) ? std::optional(lists[name].as<std::string>()) : std::nullopt;
-    };
-    const Lists given{list("hotwords"), list("phrases"), list("mask"), list("replace"), list("commandList")};
-    Assets assets;
-    assets.punctuation = std::move(punctuation);
-    if (given.phrases) {
-      assets.phrases = new_phrases(options, lm.get(), *metadata, *given.phrases);
-    } else {
-      assets.neural_lm = std::move(neural_lm);
-      assets.fusion = new_fusion(options, std::move(lm), *metadata, given.hotwords);
-    }
-    auto made = segment_options(options, *metadata, assets, given);
+    const Assets assets{new_fusion(options, lm, *metadata), new_phrases(options, lm.get(), *metadata),
+                        std::move(punctuation), std::move(neural_lm)};
+    auto made = segment_options(options, *metadata, assets);
     const Segment check(made);
     return made;
   });
@@ -177,50 +176,12 @@ void answer(Stream& self, const val& outputs) {
   });
 }
 
-val span(double start_s, double end_s) {
-  val object = val::object();
-  object.set("start", start_s);
-  object.set("end", end_s);
-  return object;
-}
-
-val to_array(const std::vector<Word>& words) {
-  val array = val::array();
-  for (const Word& word : words) {
-    val object = span(word.start_s, word.end_s);
-    object.set("word", word.text);
-    object.set("confidence", word.confidence);
-    array.call<void>("push", object);
-  }
-  return array;
 }
 
 val take_events(Stream& self) {
   val events = val::array();
   for (const Event& event : self.take_events()) {
-    val object = span(event.start_s, event.end_s);
-    object.set("type", std::string(name(event.type)));
-    object.set("text", event.text);
-    object.set("words", to_array(event.words));
-    if (event.type == Event::Type::kPartial || event.type == Event::Type::kFinal) {
-      object.set("raw", event.raw);
-      object.set("rawWords", to_array(event.raw_words));
-    }
-    if (event.type == Event::Type::kPartial) object.set("numStable", static_cast<int>(event.num_stable));
-    if (event.type == Event::Type::kFinal) {
-      val alternatives = val::array();
-      for (const Alternative& alternative : event.alternatives) {
-        val other = val::object();
-        other.set("text", alternative.text);
-        other.set("confidence", alternative.confidence);
-        other.set("words", to_array(alternative.words));
-        alternatives.call<void>("push", other);
-      }
-      object.set("alternatives", alternatives);
-    }
-    if (event.endpoint) object.set("endpoint", std::string(event.endpoint));
-    if (event.num_taken_back) object.set("numTakenBack", static_cast<int>(event.num_taken_back));
-    events.call<void>("push", object);
+    events.call<void>("push", val::global("JSON").call<val>("parse", to_json(event, KeyCase::kCamel)));
   }
   return events;
 }
@@ -256,14 +217,6 @@ val decoder_onnx(const ModelMetadata& metadata) {
   const std::string& bytes = metadata.decoder_onnx;
   const auto* data = reinterpret_cast<const std::uint8_t*>(bytes.data());
   return val::global("Uint8Array").new_(typed_memory_view(bytes.size(), data));
-}
-
-std::string camel_case(const std::string& name) {
-  std::string result;
-  for (std::size_t i = 0; i < name.size(); ++i) {
-    result += name[i] == '_' ? static_cast<char>(std::toupper(name[++i])) : name[i];
-  }
-  return result;
 }
 
 template <std::size_t N>

@@ -75,6 +75,9 @@ export interface Options {
   search?: "greedy" | "beam" | "rescore";
   /** encode each finished utterance a second time, which corrects its final text; default: true */
   secondPass?: boolean;
+  /** use the language models, n-gram and neural; search greedy takes none, search joint no n-gram one; default:
+   * true */
+  useLm?: boolean;
   /** hypotheses kept by the beam search; the finals of search joint come from 8; a whole number in [1, 1024];
    * default: 256 */
   beamSize?: number;
@@ -108,8 +111,8 @@ export interface Options {
   /** an utterance ends after this much silence at the latest, earlier if the sentence sounds complete; inf: never; in
    * (0, inf]; default: 2 */
   silenceAfterSpeechS?: number;
-  /** shortest silence before an utterance ends, at most silence_after_speech_s; if equal, a fixed timeout; in (0,
-   * inf]; default: 0.5 */
+  /** shortest silence before an utterance ends, at most silenceAfterSpeechS; if equal, a fixed timeout; in (0, inf];
+   * default: 0.5 */
   minSilenceAfterSpeechS?: number;
   /** silence before an utterance without any words ends; in (0, inf]; default: 5 */
   silenceWithoutSpeechS?: number;
@@ -123,10 +126,24 @@ export interface Options {
   /** spelling of formatted English text: american (color), british (colour), or mixed (as recognized); default:
    * american */
   spelling?: "american" | "british" | "mixed";
+  /** expected words and phrases, as they should be written, for the beam searches; after =, words that sound like it
+   * (Nguyen = win, new yen); after a colon or tab, its own hotwordBoost; a list, one entry per line; default: none */
+  hotwords?: string[];
+  /** a grammar that replaces free speech, such as voice commands: other speech becomes [unk]; takes no hotwords, and
+   * the language model only pronounces the words; a list, one entry per line; default: none */
+  phrases?: string[];
+  /** words and phrases to hide: their letters become stars; a list, one entry per line; default: none */
+  mask?: string[];
+  /** replacements of words and phrases, applied last: my address -> 12 Main Street; a list, one entry per line;
+   * default: none */
+  replace?: string[];
+  /** your own spoken commands, such as next item -> new line; a list turns commands on; a list, one entry per line;
+   * default: none */
+  ownCommands?: string[];
   // </options>
 }
 
-/** The options, the models and the lists. */
+/** The options and the models. */
 export interface RecognizerOptions extends Options {
   /** An exported `.onnx` file: its URL, its bytes, or, in Node, its path. */
   model: string | URL | Uint8Array | ArrayBuffer;
@@ -137,24 +154,6 @@ export interface RecognizerOptions extends Options {
   neuralLm?: string | URL | Uint8Array | ArrayBuffer | null;
   /** Model for case and punctuation, and for endpoints, a file of `asr export`; null (the default) for none. */
   punctuation?: string | URL | Uint8Array | ArrayBuffer | null;
-  /**
-   * Expected words and phrases, for the beam searches, such as ["Abbey Road", "Leighton:2"]: each letter adds
-   * `hotwordBoost` nats, or the number after the colon. An equals sign introduces words that sound like it:
-   * "Nguyen = win, new yen". Capitals, digits and signs are written as given. Entries that cannot be used are skipped;
-   * `Recognizer.warnings` names them.
-   */
-  hotwords?: string[];
-  /**
-   * A grammar that replaces free speech, such as voice commands. Only sequences of its phrases are recognized, and
-   * "[unk]" for other speech, without decoder. The language model only pronounces the words, for a model with phones.
-   */
-  phrases?: string[];
-  /** Words and phrases to hide: their letters become stars. */
-  mask?: string[];
-  /** Replacements of words and phrases, applied last, such as ["my address -> 12 Main Street"]. */
-  replace?: string[];
-  /** Your own spoken commands, such as ["next item -> new line"]; they turn `commands` on. */
-  commandList?: string[];
   /**
    * The ONNX Runtime: `import * as ort from ...`. By default "onnxruntime-web/wasm" is imported and run in one thread;
    * a page without a bundler cannot find it by that name. In Node, `load` disables the telemetry of onnxruntime-node
@@ -181,12 +180,10 @@ export class Recognizer {
    */
   static load(options: RecognizerOptions): Promise<Recognizer>;
   /**
-   * A recognizer with other options and lists that shares the models of this one; close this one last. Rejects like
+   * A recognizer with other options that shares the models of this one; close this one last. Rejects like
    * `load`.
    */
-  withOptions(
-    changes: Options & Pick<RecognizerOptions, "hotwords" | "phrases" | "mask" | "replace" | "commandList">,
-  ): Promise<Recognizer>;
+  withOptions(changes: Options): Promise<Recognizer>;
   /** Problems that make most words wrong, such as a missing language model, and skipped entries of lists. */
   readonly warnings: string[];
   /** Language of the model, a BCP 47 code such as "en" or "de-CH"; "" if it is unknown. */

@@ -6,8 +6,7 @@ import { FILES, read } from "./read.js";
 import { Stream } from "./stream.js";
 
 const DEFAULTS = { lm: null, neuralLm: null, punctuation: null, sessionOptions: {} };
-const LISTS = ["hotwords", "phrases", "mask", "replace", "commandList"];
-const ASSETS = ["model", ...Object.keys(DEFAULTS), ...LISTS, "ort"]; // csrc/options.h has the options
+const ASSETS = ["model", ...Object.keys(DEFAULTS), "ort"]; // csrc/options.h has the options
 const SHARED = ["model", "lm", "neuralLm", "punctuation", "ort", "sessionOptions"]; // between variants
 
 export class Recognizer {
@@ -69,10 +68,8 @@ export class Recognizer {
     this.contract = core.contract();
     const options = newOptions(core, values);
     try {
-      const given = LISTS.filter((name) => values[name]).map((name) => [name, values[name].join("\n")]);
       this.streamOptions = new core.SegmentOptions(
-        options, metadata.encoder, Object.fromEntries(given), lm, metadata.punctuation ?? null,
-        metadata.neural_lm ?? null);
+        options, metadata.encoder, lm, metadata.punctuation ?? null, metadata.neural_lm ?? null);
     } finally {
       options.delete();
     }
@@ -186,17 +183,11 @@ function checked(core, given) {
   const chosen = Object.entries(given).filter(([, value]) => value !== undefined);
   const values = { ...DEFAULTS, ...Object.fromEntries(chosen) };
   if (!("model" in values)) throw new TypeError("option model is missing: the URL or the bytes of an .onnx file");
-  for (const name of LISTS.filter((name) => name in values)) {
-    const list = values[name];
-    if (!Array.isArray(list) || !list.every((entry) => typeof entry === "string")) {
-      throw new RangeError(`${name} is ${JSON.stringify(list)}; it must be a list of texts`);
-    }
-  }
   if (values.search === "joint") {
     throw new RangeError("search joint is not available in JavaScript, whose ONNX Runtime does not take the decoder's "
       + "state; use search rescore");
   }
-  if (values.lm !== null && values.search === "greedy") {
+  if (values.lm !== null && values.useLm !== false && values.search === "greedy") {
     throw new RangeError("search greedy takes no language model; use search beam or rescore, or no lm");
   }
   if (values.hotwords && values.hotwords.length === 0) delete values.hotwords;

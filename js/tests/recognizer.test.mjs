@@ -348,7 +348,7 @@ test("a rejected call changes nothing", async () => {
 test("one odd line never refuses a list", async () => {
   for (const [name, line] of [
     ["hotwords", "Bertie:nan"], ["hotwords", "Star Trek: Voyager"],
-    ["replace", "no arrow"], ["commandList", "no arrow"],
+    ["replace", "no arrow"], ["ownCommands", "no arrow"],
   ]) {
     const changed = await recognizer.withOptions({ [name]: [line] });
     const skipped = changed.warnings.filter((text) => !recognizer.warnings.includes(text));

@@ -8,26 +8,19 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any
 
-from asr.options import OPTIONS, described, flag
+from asr.options import LISTS, OPTIONS, described, flag
 
 if TYPE_CHECKING:
     from asr.streaming.recognizer import Recognizer
 
-LISTS = ("hotwords", "phrases", "mask", "replace", "command_list")
-ASSETS = ("model", "lm", "neural_lm", "punctuation", *LISTS, "provider")
-"""Parameters of the recognizer that are files or lists."""
+ASSETS = ("model", "lm", "neural_lm", "punctuation", "provider")
+"""Parameters of the recognizer beside the options."""
 _FILES = {
     "model": "a file from `asr export`; default: bundled, in int8, or float32 with cuda",
     "lm": "language model from `asr lm`, bundled, or none; default: the bundled one with the bundled model",
     "neural_lm": "neural language model that rescores finals, bundled, or none; default: the bundled one with the "
     "bundled --lm, and with an English one of at least 100,000 words; if given, also with --lm none",
-    "hotwords": "expected words and phrases, one per line, as they should be written; after =, words that sound like "
-    "it; after a colon, the boost of this line",
-    "phrases": "a grammar, such as voice commands: one phrase per line; other speech becomes [unk]",
     "punctuation": "model for case and punctuation, or none; default: the bundled one if the model is English",
-    "mask": "words and phrases to show as asterisks, one per line",
-    "replace": "replacements of words, one per line: my address -> 12 Main Street",
-    "command_list": "your own spoken commands, one per line: next item -> new line; turns --commands on",
 }
 """Help of the options that are files."""
 _BUNDLED = ("lm", "neural_lm", "punctuation")
@@ -40,13 +33,15 @@ def add_recognition_options(parser: argparse.ArgumentParser) -> None:
     how = parser.add_argument_group("recognition")
     for name, what in _FILES.items():
         default = "auto" if name in _BUNDLED else None
-        how.add_argument(flag(name), default=default, metavar="FILE" if name in LISTS else "PATH", help=what)
+        how.add_argument(flag(name), default=default, metavar="PATH", help=what)
     how.add_argument("--provider", choices=("cpu", "cuda"), default="cpu", help="where the model runs (default cpu)")
     for name, option in OPTIONS.items():
         kind: dict[str, Any] = {"action": _Parsed, "metavar": name[name.rfind("_") + 1 :].upper()}
         if option.type == "integer":
             kind["metavar"] = "N"
-        if option.type == "choice":
+        elif option.type == "list":
+            kind = {"metavar": "FILE"}
+        elif option.type == "choice":
             kind = {"choices": option.choices}
         elif option.type == "flag":
             kind = {"action": argparse.BooleanOptionalAction}

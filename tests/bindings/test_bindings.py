@@ -107,7 +107,7 @@ def expected(clips: list[np.ndarray]) -> list[str]:
         4: recognizer.with_options(
             hotwords=["theodolite", "R2", "lorry"],
             replace=["children -> kids"],
-            command_list=["old man walked slowly down the road -> scratch that"],
+            own_commands=["old man walked slowly down the road -> scratch that"],
         ),
         5: recognizer.with_options(phrases=["old", "man", "road"], chunk_ms=320),
         6: recognizer.with_options(lm=None, search="beam"),
@@ -176,7 +176,7 @@ def test_every_event_is_pythons(
     ("name", "num_bytes", "is_refused"),
     [
         ("asr_event.num_taken_back", -1, LANGUAGES),
-        ("asr_assets.command_list", -1, LANGUAGES),
+        ("asr_assets.own_commands", -1, LANGUAGES),
         ("asr_event.raw", 96, ("rust", "go")),  # Java asks for offsets
         ("asr_word", 40, ("rust", "go")),
         ("asr_event", 72, ("rust", "go")),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,7 +22,8 @@ from asr.export.write import with_checksum
 from asr.lm.packed import BUNDLED
 from asr.runtime.neural_lm import bundled_neural_lm
 from asr.runtime.onnx_model import bundled_model
-from asr.streaming.events import Error, Event, Final
+from asr.runtime.search import Word
+from asr.streaming.events import Alternative, Error, Event, Final, Partial
 
 c_library = load_benchmark("c_library")
 pytestmark = pytest.mark.usefixtures("nothing_printed")
@@ -132,32 +134,84 @@ def test_hotwords_and_phrases_are_those_of_python(bundled_in_c: Any, conversatio
         {"phrases": "the old man\nthe lamp\n", "unknown_cost": 2.5},
     ):
         lists = {name: value.splitlines() if isinstance(value, str) else value for name, value in options.items()}
-        given = {name: value.encode() if isinstance(value, str) else value for name, value in options.items()}
-        events = play(bundled_in_c.stream(search="beam", use_lm=use_lm, **given), [conversation])
+        events = play(bundled_in_c.stream(search="beam", use_lm=use_lm, **options), [conversation])
         assert events == play(recognizer.with_options(**lists).stream(), [conversation]) != plain
 
 
-def test_an_option_is_set_by_its_name(library: Any) -> None:
+def test_a_setting_is_set_and_read_by_its_name(library: Any) -> None:
     """tests/test_options.py tests the whole table."""
-    options, _ = library.options(beam_size="64", search="greedy", second_pass=False, max_utterance_s="7.5")
-    assert (options.beam_size, options.search, options.second_pass, options.max_utterance_s) == (64, 0, 0, 7.5)
+    settings = c_library.CSettings(library, beam_size=64, search="greedy", second_pass=False, max_utterance_s=7.5)
+    names = ("beam_size", "search", "second_pass", "max_utterance_s", "chunk_ms", "hotwords", "lm", "num_threads")
+    assert [settings.get(name) for name in names] == ["64", "greedy", "false", "7.5", None, None, None, "1"]
     for name, value, words in (
         ("beam_sise", "64", "there is no option 'beam_sise'; the options are chunk_ms, left_context_ms, search, "),
+        ("beam_sise", "64", "own_commands; for the model: lm, neural_lm, punctuation, num_threads, onnxruntime"),
+        ("beam_sise", b"64", "there is no option 'beam_sise'"),
         ("beam_size", "64 ", "beam_size is '64 '; it must be a whole number in [1, 1024]"),
+        ("beam_size", b"64", "beam_size is no file; set a text"),
         ("search", "best", "search is 'best'; it must be one of greedy, beam, rescore, joint"),
         ("second_pass", "1", "second_pass is '1'; it must be true or false"),
+        ("num_threads", "1025", "num_threads is '1025'; it must be a whole number in [0, 1024]"),
+        ("mask", "x" * (1 << 20) + "y", "the list mask has more than 1048576 bytes; leave entries out"),
     ):
         with pytest.raises(c_library.LibraryError) as caught:
-            library.options(**{name: value})
+            settings.set(name, value)
         assert caught.value.status == INVALID and words in str(caught.value)
-    options, error = c_library._Options(), ctypes.create_string_buffer(256)
-    size = c_library._Options.max_utterance_s.offset
-    library.c.asr_options_init(ctypes.byref(options), ctypes.c_size_t(size))  # an app built with an earlier version
-    tail = (error, ctypes.c_size_t(256))
-    assert library.c.asr_options_set(ctypes.byref(options), b"beam_size", b"7", *tail) == 0 and options.beam_size == 7
-    assert library.c.asr_options_set(ctypes.byref(options), b"max_utterance_s", b"7", *tail) == INVALID
-    assert b"a version without max_utterance_s" in error.value and options.max_utterance_s == 0
-    assert library.c.asr_options_set(None, b"beam_size", b"7", *tail) == INVALID
+    assert [settings.get(name) for name in names][:2] == ["64", "greedy"] and settings.get("mask") is None
+    given = {"silence_after_speech_s": "inf", "hotword_boost": "0.1", "hotwords": "Ann\nBob", "chunk_ms": "320"}
+    given |= {"lm": "x.lm", "onnxruntime": "libm.so.6", "num_threads": "0"}
+    for name, value in given.items():
+        settings.set(name, value)
+        assert settings.get(name) == value
+        settings.set(name, None)
+        defaults = {"silence_after_speech_s": "2", "hotword_boost": "0.75", "num_threads": "1"}
+        assert settings.get(name) == defaults.get(name)
+    settings.set("lm", b"x")
+    assert settings.get("lm") is None and settings.get("lmm") is None
+    tail = (None, ctypes.c_size_t(0))
+    assert library.c.asr_settings_set(None, b"beam_size", b"7", *tail) == INVALID
+    assert library.c.asr_settings_set(settings.handle, None, b"7", *tail) == INVALID
+    assert library.c.asr_settings_set_bytes(settings.handle, b"lm", None, ctypes.c_size_t(1), *tail) == INVALID
+    assert library.c.asr_settings_get(None, b"lm") is None
+    library.c.asr_settings_set_log(None, None, None)
+    library.c.asr_settings_free(None)
+
+
+def test_an_event_is_also_json(bundled_in_c: Any, sample: np.ndarray) -> None:
+    """With the same numbers as in Python, and text of any bytes."""
+    settings = {"max_alternatives": 2, "replace": ['old -> "\\\\\\n\u20ac', "children -> scratch that"]}
+    stream, expected = bundled_in_c.stream(**settings), Recognizer(lm=BUNDLED, **settings).stream()
+    taken = []
+    for each in (stream, expected):
+        each.accept_waveform(sample)
+        each.gap(1000)
+        each.accept_waveform(np.full(100, np.nan, np.float32))
+        each.finish()
+    texts, events = stream.json_events(), expected.events()
+    assert {event.type for event in events} == {"partial", "final", "gap", "error"}
+    for text, event in zip(texts, events, strict=True):
+        assert "\n" not in text
+        taken.append(json.loads(text, parse_constant=pytest.fail))
+        found = {name: value for name, value in taken[-1].items() if name not in ("words", "raw_words", "alternatives")}
+        wanted = {"type": event.type, "text": event.text, "start": event.start, "end": event.end}
+        if isinstance(event, Partial | Final):
+            wanted["raw"] = event.raw
+            assert words_of(taken[-1]["raw_words"]) == event.raw_words
+        if isinstance(event, Partial):
+            wanted["num_stable"] = event.num_stable
+        if isinstance(event, Final):
+            wanted["endpoint"] = event.endpoint
+            others = [Alternative(o["text"], words_of(o["words"]), o["confidence"]) for o in taken[-1]["alternatives"]]
+            assert tuple(others) == event.alternatives
+        assert found == wanted
+        assert words_of(taken[-1]["words"]) == event.words
+    assert any('"\\\n\u20ac' in event["text"] for event in taken)
+    assert any(event.get("alternatives") for event in taken)
+    assert stream.json_events() == [] and not stream.events()
+
+
+def words_of(rows: list[dict[str, Any]]) -> tuple[Word, ...]:
+    return tuple(Word(**row) for row in rows)
 
 
 def test_ends_utterances_and_changes_options_as_in_python(bundled_in_c: Any, conversation: np.ndarray) -> None:
@@ -169,7 +223,7 @@ def test_ends_utterances_and_changes_options_as_in_python(bundled_in_c: Any, con
         each.end_utterance()
         each.accept_waveform(conversation[40_000:90_000])
     expected.change(recognizer.with_options(**later, mask=["the"]))
-    stream.change(**later, mask=b"the")
+    stream.change(**later, mask="the")
     with pytest.raises(c_library.LibraryError, match="chunk_ms is 50"):
         stream.change(chunk_ms=50)
     events = []
@@ -195,13 +249,13 @@ def test_a_search_over_phones_is_that_of_python(
     path, lm = phone_model
     recognizer = Recognizer(path, lm=lm, search="beam", hotwords=hotwords.splitlines() if hotwords else None)
     assert recognizer.fusion is not None and recognizer.fusion.over_phones
-    model = library.model(path, lm_path=lm)
-    given = {"hotwords": hotwords.encode()} if hotwords else {}
+    model = library.model(path, lm=lm)
+    given = {"hotwords": hotwords} if hotwords else {}
     events = play(model.stream(search="beam", **given), in_pieces(conversation, 7))
     assert events == play(recognizer.stream(), [conversation])
     words = {word.word.strip(",.?").upper() for event in events for word in event.words}
     assert words & {"A", "AB", "BACK", "B"}
-    letters = play(model.stream(search="beam", use_lm=0), [conversation])
+    letters = play(model.stream(search="beam", use_lm=False), [conversation])
     assert letters == play(Recognizer(path, search="beam").stream(), [conversation]) != events
 
 
@@ -230,29 +284,21 @@ def test_takes_audio_of_any_rate_as_in_python(bundled_in_c: Any, conversation: n
     assert found.sample_offset == stream.sample_offset == round(154_001 * 16000 / rate)
 
 
-def test_an_app_of_an_earlier_version_is_served(bundled_in_c: Any, sample: np.ndarray) -> None:
-    """The struct of the earlier version ends before an option that it cannot know."""
-    size = c_library._Options.max_utterance_s.offset
-    stream = bundled_in_c.stream(max_utterance_s=0.1, struct_size=size)
-    assert play(stream, [sample]) == play(bundled_in_c.stream(), [sample])
-
-
 def test_model_and_language_model_are_read_from_memory(bundled_in_c: Any, sample: np.ndarray) -> None:
     path = bundled_neural_lm()
     assert path
-    lm, neural_lm = BUNDLED.read_bytes(), path.read_bytes()
-    options = {"lm_data": lm, "lm_size": len(lm), "neural_lm_data": neural_lm, "neural_lm_size": len(neural_lm)}
-    again = bundled_in_c.library.model(bundled_model().read_bytes(), **options)
+    files = {"lm": BUNDLED.read_bytes(), "neural_lm": path.read_bytes()}
+    again = bundled_in_c.library.model(bundled_model().read_bytes(), **files)
     assert play(again.stream(), [sample]) == play(bundled_in_c.stream(), [sample])
 
 
 def test_spelled_finals_are_rescored_as_in_python(library: Any, sample: np.ndarray) -> None:
-    model, rescored = library.model(bundled_model(), neural_lm_path=bundled_neural_lm()), []
+    model, rescored = library.model(bundled_model(), neural_lm=bundled_neural_lm()), []
     for search in ("beam", "joint"):
         recognizer = Recognizer(lm=None, neural_lm="bundled", search=search)
         events = play(model.stream(search=search), [sample])
         assert events == play(recognizer.stream(), [sample])
-        others = play(model.stream(search=search, use_lm=0), [sample])
+        others = play(model.stream(search=search, use_lm=False), [sample])
         assert others == play(recognizer.with_options(neural_lm=None).stream(), [sample])
         partials, former = ([e for e in found if e.type == "partial"] for found in (events, others))
         assert partials == former
@@ -289,13 +335,13 @@ def test_only_the_api_is_exported() -> None:
 
 
 def test_text_is_shown_as_python_shows_it(bundled_in_c: Any, library: Any, conversation: np.ndarray) -> None:
-    bare, script = library.model(bundled_model(), lm_path=BUNDLED, punctuation_path=None), [conversation[:130_000]]
+    bare, script = library.model(bundled_model(), lm=BUNDLED, punctuation=None), [conversation[:130_000]]
     for source, punctuation in ((bundled_in_c, "auto"), (bare, None)):
         for text in ("plain", None):
             chosen = {} if text is None else {"text": text}
             recognizer = Recognizer(bundled_model(), punctuation=punctuation, mask=["old man"], lm=BUNDLED, **chosen)
             expected = [event.to_dict() for event in play(recognizer.stream(), script)]
-            found = [event.to_dict() for event in play(source.stream(**chosen, mask=b"old man\n"), script)]
+            found = [event.to_dict() for event in play(source.stream(**chosen, mask="old man\n"), script)]
             assert found == expected
             assert found[-1]["raw"].isupper()
             assert found[-1]["text"].islower() == (text == "plain" or punctuation is None)
@@ -310,7 +356,7 @@ def test_failing_punctuation_leaves_words_and_warns_once(library: Any, sample: n
     node.output[0] = "all_mark_probs"
     proto.graph.node.append(onnx_format.helper.make_node("Add", ["all_mark_probs", "three"], ["mark_probs"]))
     data = with_checksum(proto)
-    options = {"punctuation_data": data, "punctuation_size": len(data), "lm_path": BUNDLED}
+    options = {"punctuation": data, "lm": BUNDLED}
     events = play(library.model(bundled_model(), **options).stream(), [sample])
     errors = [event.text for event in events if isinstance(event, Error)]
     assert len(errors) == 1 and "the network for case and punctuation failed, and recognition goes on" in errors[0]

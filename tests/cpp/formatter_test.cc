@@ -23,11 +23,10 @@ std::vector<Word> spoken(const std::string& text) {
 }
 
 TEST(TextOptions, OddLinesAreSkippedAndNamed) {
-  TextRequest request;
-  request.language = "en";
-  request.replace = "ann -> Anne\nno arrow\nann -> Ana\nben ->\nbob -> Rob";
-  request.command_list = "dot -> .\nnothing\nDot -> ,\n-> x";
-  const auto options = text_options(request);
+  Options given;
+  given.replace = "ann -> Anne\nno arrow\nann -> Ana\nben ->\nbob -> Rob";
+  given.own_commands = "dot -> .\nnothing\nDot -> ,\n-> x";
+  const auto options = text_options(given, "en");
   const std::vector<std::string> expected{"command line 'nothing' has no arrow",
                                           "command line 'Dot -> ,' gives 'dot' a second meaning",
                                           "command line '-> x' has 0 words before the arrow",
@@ -42,13 +41,12 @@ TEST(TextOptions, OddLinesAreSkippedAndNamed) {
 }
 
 TEST(TextOptions, LinesWithControlCharactersAreSkippedAndNamed) {
-  TextRequest request;
-  request.language = "en";
+  Options given;
   const std::string end(1, '\0');
-  request.mask = "ben" + end + "bob\nann";
-  request.replace = "bob -> R" + end + "b";
-  request.command_list = "dot\x1b -> .";
-  const auto options = text_options(request);
+  given.mask = "ben" + end + "bob\nann";
+  given.replace = "bob -> R" + end + "b";
+  given.own_commands = "dot\x1b -> .";
+  const auto options = text_options(given, "en");
   const std::string fault = " has a control character; remove it";
   EXPECT_EQ(options->warnings,
             (std::vector<std::string>{"command line 'dot? -> .'" + fault, "mask line 'ben?bob'" + fault,
@@ -59,9 +57,9 @@ TEST(TextOptions, LinesWithControlCharactersAreSkippedAndNamed) {
 }
 
 TEST(TextOptions, AListOfOddLinesAloneIsNamedEvenWithoutALanguage) {
-  TextRequest request;
-  request.replace = "no arrow";
-  const auto options = text_options(request);
+  Options given;
+  given.replace = "no arrow";
+  const auto options = text_options(given, "");
   ASSERT_NE(options, nullptr);
   EXPECT_EQ(options->warnings.size(), 1u);
   TextFormatter formatter(options);
@@ -71,12 +69,10 @@ TEST(TextOptions, AListOfOddLinesAloneIsNamedEvenWithoutALanguage) {
 
 // The words are still masked, replaced and counted.
 TEST(TextFormatter, WithoutTheNetworkOnlyCaseAndMarksAreMissing) {
-  TextRequest request;
-  request.language = "en";
-  request.punctuation = std::make_shared<PunctuationMetadata>();
-  request.mask = "secret";
-  request.replace = "ann -> Anne";
-  TextFormatter formatter(text_options(request));
+  Options given;
+  given.mask = "secret";
+  given.replace = "ann -> Anne";
+  TextFormatter formatter(text_options(given, "en", std::make_shared<PunctuationMetadata>()));
   ASSERT_NE(formatter.final(spoken("ANN HAS TWENTY FIVE SECRET NUMBERS"), false), nullptr);
   EXPECT_EQ(join(formatter.shown().words), "Anne has 25 ****** numbers");
 }

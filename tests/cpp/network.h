@@ -16,7 +16,7 @@ namespace asr_stream {
 inline constexpr std::int64_t kNetworkDim = 3;
 inline constexpr std::int64_t kNetworkTokens = 6;
 
-inline std::shared_ptr<SegmentOptions> network_options(std::int32_t search = ASR_SEARCH_RESCORE) {
+inline std::shared_ptr<SegmentOptions> network_options(std::int32_t search = kRescore) {
   auto result = std::make_shared<SegmentOptions>();
   result->tokens = {"", "<unk>", "", "\xe2\x96\x81", "A", "B"};
   result->options.search = search;

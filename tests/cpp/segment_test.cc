@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::int64_t kDim = kNetworkDim;
 
-std::shared_ptr<SegmentOptions> options(std::int32_t search = ASR_SEARCH_RESCORE) {
+std::shared_ptr<SegmentOptions> options(std::int32_t search = kRescore) {
   return network_options(search);
 }
 
@@ -65,14 +65,14 @@ TEST(Segment, FindsEveryUtteranceHoweverItIsCut) {
   const std::vector<float> samples = audio(3 * 56000 + 30000);
   for (const bool second_pass : {true, false}) {
     for (const auto search :
-         {ASR_SEARCH_GREEDY, ASR_SEARCH_RESCORE, ASR_SEARCH_JOINT}) {
+         {kGreedy, kRescore, kJoint}) {
       const auto how = options(search);
       how->options.second_pass = second_pass;
       how->second_pass_window = 20;  // several in an utterance
       std::int64_t num_scored = 0;
       const std::vector<Event> whole = recognize(how, samples, samples.size(), &num_scored);
       EXPECT_EQ(finals(whole), std::vector<std::string>(4, "AB"));
-      EXPECT_EQ(num_scored, search == ASR_SEARCH_RESCORE ? 4 : 0);
+      EXPECT_EQ(num_scored, search == kRescore ? 4 : 0);
       for (const std::size_t push : {1, 159, 10000}) {
         if (push == 1 && !second_pass) continue;  // takes seconds under sanitizers
         const std::vector<Event> events = recognize(how, samples, push);
@@ -88,7 +88,7 @@ TEST(Segment, FindsEveryUtteranceHoweverItIsCut) {
 }
 
 TEST(Segment, JointSearchAsksForStepsOfTheDecoder) {
-  const auto how = options(ASR_SEARCH_JOINT);
+  const auto how = options(kJoint);
   how->options.max_alternatives = 2;
   for (const bool second_pass : {true, false}) {
     how->options.second_pass = second_pass;
@@ -144,7 +144,7 @@ TEST(Segment, TheDecoderGetsNothingOfTheSilenceBefore) {
 
 TEST(Segment, EndpointsLoseNoFrame) {
   const auto num_frames = [](double silence_s, std::size_t count) {
-    const auto how = options(ASR_SEARCH_GREEDY);
+    const auto how = options(kGreedy);
     how->options.second_pass = false;
     how->endpointer.silence_without_speech_s = silence_s;
     Segment segment(how);
@@ -166,10 +166,12 @@ TEST(Segment, EndpointsLoseNoFrame) {
 
 TEST(Segment, ShowsAnObsceneWordOnlyWhenItIsStable) {
   const auto partials = [](const char* word, const char* language) {
-    const auto how = options(ASR_SEARCH_GREEDY);
+    const auto how = options(kGreedy);
     how->tokens[4] = word;
     how->options.second_pass = false;
-    how->text = text_options({false, language});
+    Options plain;
+    plain.text = kPlain;
+    how->text = text_options(plain, language);
     std::vector<std::string> texts;
     for (const Event& event : recognize(how, audio(56000), 56000)) {
       if (event.type == Event::Type::kPartial) texts.push_back(event.text);
@@ -186,7 +188,7 @@ TEST(Segment, ShowsAnObsceneWordOnlyWhenItIsStable) {
 TEST(Segment, ARareLastWordIsShownOnceTheUtteranceHasEnded) {
   const auto texts = [](bool is_rare) {
     const auto bytes = small_file(kPronounced, is_rare);
-    const auto how = options(ASR_SEARCH_BEAM);
+    const auto how = options(kBeam);
     how->phones = {"P"};
     LmFusionOptions weights;
     weights.prior_weight = 0.0f;
@@ -267,7 +269,7 @@ std::vector<Event> fluent(const std::shared_ptr<const SegmentOptions>& how, std:
 
 TEST(Segment, ALongUtteranceIsCutBetweenWordsWhateverTheChunk) {
   constexpr std::int64_t kLength = 11;  // frames of a word
-  const auto how = options(ASR_SEARCH_GREEDY);
+  const auto how = options(kGreedy);
   how->options.second_pass = false;
   how->endpointer.max_utterance_s = 1.0;
   for (const std::int64_t chunk_size : {1, 4, 16}) {
@@ -284,7 +286,7 @@ TEST(Segment, ALongUtteranceIsCutBetweenWordsWhateverTheChunk) {
 }
 
 TEST(Segment, ALongUtteranceIsNotCutWithinATokenThatBeginsAWord) {
-  const auto how = options(ASR_SEARCH_GREEDY);
+  const auto how = options(kGreedy);
   how->tokens[3] = "\xe2\x96\x81W";
   how->options.second_pass = false;
   how->endpointer.max_utterance_s = 2.0;  // from frame 63 on before a word: 60 to 64 are the beginning of one
@@ -301,7 +303,7 @@ TEST(Segment, ALongUtteranceIsNotCutWithinATokenThatBeginsAWord) {
 // The words of the partials for random log-probabilities, frame by frame, and how many are stable; a final has no
 // stable words.
 std::vector<std::pair<std::vector<std::string>, std::size_t>> random_partials(std::uint32_t seed) {
-  const auto how = options(ASR_SEARCH_BEAM);
+  const auto how = options(kBeam);
   how->chunk_size = 1;
   how->options.second_pass = false;
   how->endpointer.max_utterance_s = 1.0;
@@ -344,7 +346,7 @@ TEST(Segment, WordsStayStableAndAPartialBringsSomethingNew) {
 }
 
 TEST(Segment, TheLastWordOfAPartialIsNotStableAndThoseBeforeItAre) {
-  const auto how = options(ASR_SEARCH_GREEDY);
+  const auto how = options(kGreedy);
   how->endpointer.max_utterance_s = 100;
   how->options.second_pass = false;
   std::size_t num_partials = 0;
@@ -358,7 +360,7 @@ TEST(Segment, TheLastWordOfAPartialIsNotStableAndThoseBeforeItAre) {
 TEST(Segment, AWordIsStableOnceNoLikelyHypothesisHasItOtherwise) {
   // Two words. The first is A or B, with this difference in nats; after them come A's endlessly.
   const auto num_stable = [](float margin) {
-    const auto how = options(ASR_SEARCH_BEAM);
+    const auto how = options(kBeam);
     Segment segment(how);
     const std::vector<float> samples(16000, 0.1f);
     segment.accept(samples.data(), samples.size());
@@ -379,7 +381,7 @@ TEST(Segment, AWordIsStableOnceNoLikelyHypothesisHasItOtherwise) {
 }
 
 TEST(Segment, APartialIsTakenBackIfNoWordIsLeft) {
-  Segment segment(options(ASR_SEARCH_GREEDY));
+  Segment segment(options(kGreedy));
   std::vector<Event> events;
   const std::vector<float> samples = audio(56000);
   for (std::size_t begin = 0; begin < samples.size();) {
@@ -418,7 +420,7 @@ TEST(Segment, TimesCountFromTheStartOfTheStream) {
 
 // The last encoder frame may begin 35 ms before the end of the audio. The next segment begins there.
 TEST(Segment, TheLastWordEndsWithTheAudio) {
-  const auto how = options(ASR_SEARCH_GREEDY);
+  const auto how = options(kGreedy);
   how->tokens[4] = "\xe2\x96\x81" "A";
   how->tokens[5] = "\xe2\x96\x81" "B";
   how->options.second_pass = false;
@@ -445,7 +447,7 @@ TEST(Segment, TheLastWordEndsWithTheAudio) {
 }
 
 TEST(Segment, ALongUtteranceIsEncodedInWindows) {
-  const auto how = options(ASR_SEARCH_GREEDY);
+  const auto how = options(kGreedy);
   how->second_pass_window = 10;
   how->endpointer.silence_after_speech_s = 10;
   EXPECT_EQ(finals(recognize(how, audio(50000), 50000)), std::vector<std::string>{"AB"});

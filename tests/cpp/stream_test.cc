@@ -68,7 +68,7 @@ TEST(Stream, TimesNeverRunBackward) {
     std::mt19937 generator(seed);
     const auto below = [&generator](std::size_t n) { return generator() % n; };
     const auto how = [&] {
-      const std::int32_t searches[] = {ASR_SEARCH_GREEDY, ASR_SEARCH_BEAM, ASR_SEARCH_RESCORE, ASR_SEARCH_JOINT};
+      const std::int32_t searches[] = {kGreedy, kBeam, kRescore, kJoint};
       auto result = network_options(searches[below(4)]);
       result->tokens[5] = "\xe2\x96\x81W";
       result->options.second_pass = below(2);
@@ -209,7 +209,7 @@ TEST(Stream, TheClockIsExactForAnyMixtureOfRates) {
 }
 
 TEST(Stream, AChangeOfTheRateNeitherAddsNorLosesASample) {
-  Stream stream(network_options(ASR_SEARCH_GREEDY));
+  Stream stream(network_options(kGreedy));
   const std::vector<float> silence(5000, 0.0f);
   std::mt19937 generator(2);
   double seconds = 0.0;
@@ -341,7 +341,7 @@ std::vector<std::string> texts(const std::vector<Event>& events, Event::Type typ
 using Texts = std::vector<std::string>;
 
 TEST(Stream, WithoutTheDecoderFinalsComeFromTheSearch) {
-  for (const std::int32_t search : {ASR_SEARCH_RESCORE, ASR_SEARCH_JOINT}) {
+  for (const std::int32_t search : {kRescore, kJoint}) {
     int num_runs = 0;
     const auto fails = [&](Stream& stream, int) {
       ++num_runs;
@@ -372,14 +372,14 @@ TEST(Stream, AJointSearchMayFailInItsMiddleAndSucceedLater) {
     if (count == 2) stream.not_answered("no luck");
     return count == 2;
   };
-  const std::vector<Event> events = recognize_with(network_options(ASR_SEARCH_JOINT), fails_third);
+  const std::vector<Event> events = recognize_with(network_options(kJoint), fails_third);
   EXPECT_EQ(texts(events, Event::Type::kFinal).size(), 2u);
   EXPECT_EQ(texts(events, Event::Type::kFinal)[0], "AB");
   EXPECT_EQ(texts(events, Event::Type::kError).size(), 1u);
 }
 
 TEST(Stream, WithoutTheNetworkForPunctuationTextIsStillMasked) {
-  const auto how = network_options(ASR_SEARCH_GREEDY);
+  const auto how = network_options(kGreedy);
   const auto text = std::make_shared<TextOptions>();
   text->language = language("en");
   text->punctuation = std::make_shared<PunctuationMetadata>();
@@ -419,7 +419,7 @@ TEST(Stream, FailsWithoutAReason) {
 }
 
 TEST(Stream, AFailureShowsTheWordsThatWaitForPunctuationWithoutIt) {
-  const auto options = network_options(ASR_SEARCH_GREEDY);
+  const auto options = network_options(kGreedy);
   const auto text = std::make_shared<TextOptions>();
   text->language = language("en");
   text->punctuation = std::make_shared<PunctuationMetadata>();
@@ -472,7 +472,7 @@ TEST(Stream, ChangedOptionsApplyToLaterAudio) {
   const std::vector<float> samples = utterances(20000);
   Stream stream(network_options());
   stream.accept(samples.data(), samples.size());
-  const auto greedy = network_options(ASR_SEARCH_GREEDY);
+  const auto greedy = network_options(kGreedy);
   greedy->chunk_size = 4;
   stream.change(greedy);
   stream.accept(samples.data(), samples.size());
@@ -489,7 +489,7 @@ TEST(Stream, ChangedOptionsApplyToLaterAudio) {
 
 TEST(Stream, NumWantedCompletesAChunk) {
   for (const std::int32_t rate : {16000, 44100, 48000, 8000}) {
-    Stream stream(network_options(ASR_SEARCH_GREEDY));
+    Stream stream(network_options(kGreedy));
     const std::vector<float> silence(200000, 0.0f);
     for (int i = 0; i < 5; ++i) {
       stream.accept(silence.data(), 100, rate);

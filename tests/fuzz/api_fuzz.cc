@@ -18,8 +18,6 @@
 #include <iterator>
 #include <string>
 #include <string_view>
-#include <type_traits>
-#include <variant>
 #include <vector>
 
 #include "options.h"
@@ -56,19 +54,19 @@ void require(bool condition, const char* what) {
 asr_model* open_model(bool with_lm) {
   const std::string folder = kRoot + "/asr/models/", neural_lm = folder + "english.neural.onnx",
                     punctuation = folder + "english.punctuation.onnx", lm = kRoot + "/tests/fuzz/words.lm";
-  asr_model_options options;
-  asr_model_options_init(&options, sizeof options);
+  asr_settings* settings = asr_settings_new();
   if (with_lm) {
-    options.lm_path = lm.c_str();
-    options.neural_lm_path = neural_lm.c_str();
-    options.punctuation_path = punctuation.c_str();
+    asr_settings_set(settings, "lm", lm.c_str(), nullptr, 0);
+    asr_settings_set(settings, "neural_lm", neural_lm.c_str(), nullptr, 0);
+    asr_settings_set(settings, "punctuation", punctuation.c_str(), nullptr, 0);
   }
   asr_model* model = nullptr;
   char error[512];
-  if (asr_model_load((folder + "tiny.int8.onnx").c_str(), &options, &model, error, sizeof error) != ASR_OK) {
+  if (asr_model_load((folder + "tiny.int8.onnx").c_str(), settings, &model, error, sizeof error) != ASR_OK) {
     std::fprintf(stderr, "%s\n", error);
     std::exit(2);
   }
+  asr_settings_free(settings);
   return model;
 }
 
@@ -124,53 +122,57 @@ std::string list(Bytes& bytes) {
   return text;
 }
 
-// The values of some options, and the lists of a stream.
+// The settings of a stream: some options and lists.
 struct Settings {
   explicit Settings(Bytes& bytes) {
-    asr_options_init(&options, sizeof options);
-    asr_assets_init(&assets, sizeof assets);
-    options.beam_size = 16;  // the default takes most of the time
+    set("beam_size", "16");  // the default takes most of the time
     for (int count = bytes.byte() % 8; count > 0; --count) set_option(bytes);
     const unsigned lists = bytes.byte();
-    const char** const members[] = {&assets.hotwords, &assets.phrases, &assets.mask, &assets.replace,
-                                    &assets.command_list};
-    for (std::size_t i = 0; i < std::size(members); ++i) {
-      if (!(lists >> i & 1)) continue;
-      texts[i] = list(bytes);
-      *members[i] = texts[i].c_str();
+    std::size_t index = 0;
+    for (const asr_stream::Option& option : asr_stream::kOptions) {
+      if (option.type == asr_stream::OptionType::kList && lists >> index++ & 1) set(option.name, list(bytes));
     }
-    if (lists >> 5 & 1) assets.use_lm = 0;
-    if (lists >> 6 == 3) {  // any member may have any value
-      const std::size_t at = bytes.byte() % sizeof options;
-      const auto value = bytes.take<std::uint64_t>();
-      std::memcpy(reinterpret_cast<char*>(&options) + at, &value, std::min(sizeof value, sizeof options - at));
-    }
-    options.beam_size = std::min(options.beam_size, 64);
-    if (options.num_rescored > 8) options.num_rescored = 8;
+    if (lists >> 5 & 1) set("use_lm", "false");
+    limit("beam_size", 64);
+    limit("num_rescored", 8);
+  }
+  ~Settings() { asr_settings_free(handle); }
+
+  std::string get(const char* name) const {
+    const char* value = asr_settings_get(handle, name);
+    return value ? value : "";
+  }
+
+ private:
+  void set(const char* name, const std::string& value) {
+    const std::string before = get(name);
+    char error[64] = "";
+    const asr_status status = asr_settings_set(handle, name, value.c_str(), error, sizeof error);
+    require((status == ASR_OK) == !*error, "a failure has a text");
+    require(status == ASR_OK || get(name) == before, "a rejected value changes nothing");
+  }
+
+  void limit(const char* name, int most) {
+    if (std::stoi(get(name)) > most) set(name, std::to_string(most));
   }
 
   void set_option(Bytes& bytes) {
     const asr_stream::Option& option = asr_stream::kOptions[bytes.byte() % asr_stream::kNumOptions];
     const std::uint8_t place = bytes.byte();  // in the range of the option
+    if (place == 255 || option.type == asr_stream::OptionType::kList) return set(option.name, list(bytes));
     const double high = std::min(option.high, option.bracket == '(' ? option.low + 4.0 : 1e9);  // of seconds, few
     double value = option.low + (high - option.low) * place / 255.0;
     if (option.type != asr_stream::OptionType::kNumber) value = std::round(value);
     if (option.type == asr_stream::OptionType::kMilliseconds) value -= std::fmod(value, asr_stream::kEncoderFrameMs);
-    if (option.type == asr_stream::OptionType::kFlag) value = place % 2;
-    if (option.type == asr_stream::OptionType::kChoice) value = place % static_cast<int>(option.high + 1);
     if (option.name == std::string_view("chunk_ms")) value = 40.0 * (1 + place % 24);
-    std::visit([&](auto field) {
-      using Field = std::remove_reference_t<decltype(options.*field)>;
-      options.*field = static_cast<Field>(value);
-    }, option.field);
-    if (place == 255) {  // by its name, with a text that is rarely valid
-      asr_options_set(&options, option.name, list(bytes).c_str(), nullptr, 0);
-    }
+    asr_stream::OptionValue given = value;
+    if (option.type == asr_stream::OptionType::kFlag) given = place % 2 != 0;
+    if (option.type == asr_stream::OptionType::kChoice) given = choices(option)[place % choices(option).size()];
+    set(option.name, asr_stream::to_text(given));
   }
 
-  asr_options options;
-  asr_assets assets;
-  std::string texts[5];
+ public:
+  asr_settings* const handle = asr_settings_new();
 };
 
 class Session {
@@ -186,8 +188,8 @@ class Session {
     const std::uint8_t kind = bytes.byte();
     rate_ = kind % 4 == 0 ? 8000 + bytes.take<std::uint16_t>() : ASR_SAMPLE_RATE;
     char error[64];
-    const asr_status status = asr_stream_new(the_model(kind & 0x80), rate_, &settings.options, &settings.assets,
-                                             &stream_, error, sizeof error);
+    const asr_status status = asr_stream_new(the_model(kind & 0x80), rate_, settings.handle, &stream_, error,
+                                             sizeof error);
     require((status == ASR_OK) == (stream_ != nullptr), "a stream comes with ASR_OK, and only then");
     require(status == ASR_OK || std::strlen(error) > 0, "a failure has a text");
     note(settings);
@@ -196,7 +198,7 @@ class Session {
   void change(Bytes& bytes) {
     const Settings settings(bytes);
     const bool with_defaults = bytes.byte() % 8 == 0;
-    const asr_status status = asr_stream_change(stream_, with_defaults ? nullptr : &settings.options, &settings.assets);
+    const asr_status status = asr_stream_change(stream_, with_defaults ? nullptr : settings.handle);
     if (status == ASR_OK) note(settings);
     check(status);
   }
@@ -246,17 +248,15 @@ class Session {
 
  private:
   void note(const Settings& settings) {  // an utterance that has begun still has the former settings
-    commands_ |= settings.options.commands != 0 || settings.assets.command_list != nullptr;
-    max_alternatives_ = std::max(max_alternatives_, settings.options.max_alternatives);
+    commands_ |= settings.get("commands") == "true" || asr_settings_get(settings.handle, "own_commands") != nullptr;
+    max_alternatives_ = std::max(max_alternatives_, std::stoi(settings.get("max_alternatives")));
   }
 
   void check(asr_status status) const {
     require(*asr_status_text(status) != '\0', "a status has a text");
     if (!stream_) return require(status == ASR_INVALID_ARGUMENT, "NULL is refused");
     require((*asr_stream_error(stream_) != '\0') == (status != ASR_OK), "a failure has a text");
-    require(status == ASR_OK || status == ASR_INVALID_ARGUMENT || status == ASR_FINISHED ||
-                status == ASR_NOT_INITIALIZED,
-            "a call does not fail");
+    require(status == ASR_OK || status == ASR_INVALID_ARGUMENT || status == ASR_FINISHED, "a call does not fail");
     require(asr_stream_sample_offset(stream_) >= 0, "a position is not negative");
     for (std::size_t i = 0; const char* warning = asr_stream_warning(stream_, i); ++i) require(*warning, "a warning");
   }
@@ -308,7 +308,7 @@ class Session {
   double end_of_final_s_ = 0.0;
   std::size_t num_finals_ = 0;
   bool commands_ = false;
-  std::int32_t max_alternatives_ = 0;
+  int max_alternatives_ = 0;
 };
 
 void load(Bytes& bytes) {
@@ -325,7 +325,6 @@ void look(Bytes& bytes) {
   }
   const std::string name = list(bytes);
   asr_model_property(model, name.c_str());
-  asr_layout(name.c_str());
 }
 
 }  // namespace

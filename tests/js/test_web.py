@@ -181,7 +181,7 @@ def test_a_failure_is_the_same_in_three_languages(
     options = {"chunk_ms": 320}
     streams = (
         Recognizer(model, lm=BUNDLED, neural_lm=None, text="plain", punctuation=None, **options).stream(),
-        library.model(model, lm_path=BUNDLED, neural_lm_path=None, punctuation_path=None).stream(text=1, **options),
+        library.model(model, lm=BUNDLED, neural_lm=None, punctuation=None).stream(text="plain", **options),
     )
     for stream in streams:
         events, errors = [], []

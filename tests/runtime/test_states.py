@@ -146,7 +146,7 @@ def test_python_and_c_recognize_with_a_new_state(
         expected = recognize(Recognizer(exported, punctuation=None, **options), conversation)
         assert sum(len(event.words) for event in expected if isinstance(event, Final)) > 10
         assert expected != recognize(Recognizer(tiny_onnx, punctuation=None, **options), conversation)
-        stream = library.model(exported, punctuation_path=None).stream(**options)
+        stream = library.model(exported, punctuation=None).stream(**options)
         stream.accept_waveform(conversation)
         stream.finish()
         assert stream.events() == expected

@@ -142,7 +142,7 @@ def test_what_is_wrong_is_named(recognizer: Recognizer, options: dict[str, objec
         ("hotwords", "Bertie:nan", "Ada", "must be a number in (0, 20]"),
         ("phrases", "room 5", "go", "phrase '5' cannot be written by this model: it has no '5'; write it as"),
         ("replace", "no arrow", "ada -> Ada", "has no arrow"),
-        ("command_list", "no arrow", "dot -> .", "has no arrow"),
+        ("own_commands", "no arrow", "dot -> .", "has no arrow"),
     ],
 )
 def test_one_odd_line_never_refuses_a_list(

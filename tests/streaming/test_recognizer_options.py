@@ -152,7 +152,7 @@ def test_a_nul_cuts_no_error(options: dict[str, Any], message: str) -> None:
 
 
 def test_lines_with_a_nul_are_skipped_and_named(recognizer: Recognizer) -> None:
-    lists = {"hotwords": ["Abbey\0Road"], "mask": ["da\0mn"], "replace": ["x -> y\0z"], "command_list": ["go\0 -> x"]}
+    lists = {"hotwords": ["Abbey\0Road"], "mask": ["da\0mn"], "replace": ["x -> y\0z"], "own_commands": ["go\0 -> x"]}
     assert sorted(recognizer.with_options(**lists).skipped_lines) == [
         f"{line} has a control character; remove it"
         for line in (
@@ -310,7 +310,7 @@ def test_neural_lm_without_effect_is_refused(onnx: OnnxModel) -> None:
 
 
 def test_a_list_without_end_is_refused(onnx: OnnxModel) -> None:
-    with pytest.raises(ValueError, match="hotwords: /dev/zero has more than 1048576 characters"):
+    with pytest.raises(ValueError, match="the list hotwords has more than 1048576 bytes"):
         Recognizer(onnx, hotwords="/dev/zero")
     with pytest.raises(ValueError, match="phrases: the list has more than 1048576 characters"):
         Recognizer(onnx, phrases=["AB CD"] * 200_000)
@@ -380,5 +380,5 @@ def test_options_are_attributes_that_cannot_be_set(onnx: OnnxModel) -> None:
         recognizer.search = "greedy"
     with pytest.raises(AttributeError, match="'Recognizer' object has no attribute 'serch'"):
         _ = recognizer.serch
-    with pytest.raises(TypeError, match=r"there is no option 'serch'; the options are chunk_ms, .*, spelling$"):
+    with pytest.raises(TypeError, match=r"there is no option 'serch'; the options are chunk_ms, .*, own_commands$"):
         Recognizer(onnx, serch="beam")

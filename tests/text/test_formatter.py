@@ -55,7 +55,7 @@ class Shown:
         self, mask: str | None = None, network: Network | None = None, formatted: bool = True, sure: bool = False
     ) -> None:
         metadata = METADATA if network else None
-        options = text_options(formatted=formatted, language="en", mask=mask, punctuation=metadata)
+        options = text_options("en", metadata, mask=mask, text="formatted" if formatted else "plain")
         assert options is not None
         self.formatter, self.network, self.sure = TextFormatter(options), network, sure
         self.doubt_of: dict[int, tuple[float, ...]] = {}
@@ -336,7 +336,7 @@ def test_plain_text_is_in_small_letters_with_i() -> None:
 
 
 def test_other_languages_keep_what_their_alphabet_writes() -> None:
-    masked = text_options(formatted=True, language="", mask="ärger")
+    masked = text_options(language="", mask="ärger")
     assert masked is not None
     formatter = TextFormatter(masked)
     assert formatter.final(words_of("ÄRGER TWENTY FIVE")) is None
@@ -345,8 +345,8 @@ def test_other_languages_keep_what_their_alphabet_writes() -> None:
 
 @pytest.mark.parametrize("language", ["", "sw", "EN", "english"])
 def test_letters_a_to_z_alone_are_not_english(language: str) -> None:
-    assert text_options(formatted=True, language=language) is None
-    options = text_options(formatted=True, mask="damn", punctuation=METADATA, language=language)
+    assert text_options(language=language) is None
+    options = text_options(mask="damn", punctuation=METADATA, language=language)
     assert options is not None
     formatter = TextFormatter(options)
     assert formatter.final(words_of("I SAID DAMN TWENTY FIVE")) is None
@@ -354,7 +354,7 @@ def test_letters_a_to_z_alone_are_not_english(language: str) -> None:
 
 
 def test_a_language_is_taken_whatever_the_alphabet() -> None:
-    options = text_options(formatted=True, language="en")
+    options = text_options(language="en")
     assert options is not None
     formatter = TextFormatter(options)
     assert formatter.final(words_of("I AM TWENTY FIVE")) is None
@@ -362,7 +362,7 @@ def test_a_language_is_taken_whatever_the_alphabet() -> None:
 
 
 def test_german_is_a_folder_and_a_row() -> None:
-    options = text_options(formatted=True, language="de")
+    options = text_options(language="de")
     assert options is not None
     formatter = TextFormatter(options)
     words = words_of("I SAW MISTER SCHMIDT")

@@ -106,7 +106,7 @@ def test_every_word_is_shown_once_in_order(language: str) -> None:
 
 def settled(words: list[str], language: str = "en") -> list[tuple[str, int, int]]:
     """The leading tokens of `words` that do not change, whatever words follow."""
-    options = text_options(formatted=True, language=language)
+    options = text_options(language=language)
     assert options is not None
     formatter = TextFormatter(options)
     formatter.partial([(word, 0.0, 0.0, 1.0) for word in words], len(words))

@@ -10,7 +10,7 @@ from support.c_build import ROOT
 from support.recognition import recognize
 
 from asr import Recognizer
-from asr._core import OPTIONS, TextFormatter, text_options
+from asr._core import TextFormatter, text_options
 from asr.runtime.onnx_model import OnnxModel
 from asr.streaming import Final
 
@@ -27,8 +27,7 @@ PAIRS = [pair(entry) for line in re.findall(r'^ {4}"(.*)"', SOURCE, re.M) for en
 
 
 def respelled(text: str, spelling: str, **options: object) -> str:
-    number = OPTIONS["spelling"].choices.index(spelling)
-    made = text_options(formatted=True, language="en", spelling=number, **options)
+    made = text_options(language="en", spelling=spelling, **options)
     assert made is not None
     formatter = TextFormatter(made)
     formatter.final([(word, float(i), i + 0.5, 0.9) for i, word in enumerate(text.upper().split())], False)

@@ -70,7 +70,7 @@ def test_the_german_example(
 def no_english(recognizer: Recognizer, wav: Path) -> None:
     """Neither in the text of events nor in the server's replies."""
     assert recognizer.onnx.metadata.language == "de" and recognizer.punctuator is None
-    text = _core.text_options(formatted=True, language=recognizer.onnx.metadata.language)
+    text = _core.text_options(language=recognizer.onnx.metadata.language)
     assert text is not None
     formatter = _core.TextFormatter(text)
     formatter.final([(word, 0.0, 1.0, 0.9) for word in "i saw twenty five um fünf uhr dreißig".split()])

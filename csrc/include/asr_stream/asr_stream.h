@@ -2,7 +2,7 @@
  *
  *     asr_model *model;  asr_stream *stream;  char error[256];
  *     asr_model_load("model.onnx", NULL, &model, error, sizeof error);
- *     asr_stream_new(model, ASR_SAMPLE_RATE, NULL, NULL, &stream, error, sizeof error);
+ *     asr_stream_new(model, ASR_SAMPLE_RATE, NULL, &stream, error, sizeof error);
  *     while (...) {
  *       asr_stream_accept_i16(stream, samples, num_samples);
  *       for (const asr_event *e; (e = asr_stream_next_event(stream)) != NULL;) puts(e->text);
@@ -27,7 +27,8 @@
  * stream only when no call uses it. The only calls that wait for another thread are asr_stream_new and
  * asr_stream_change, while a thread builds a lexicon or opens the decoder of the same model, and asr_model_load, while
  * a thread loads ONNX Runtime. The library starts no threads, except those of ONNX Runtime if
- * asr_model_options.num_threads is not 1. All work is done within accept, gap, end_utterance, change and finish.
+ * num_threads is not 1. All work is done within accept, gap, end_utterance, change and finish. An asr_settings is used by
+ * one thread at a time.
  *
  * Failures. The library never exits, prints, or throws an exception: every failure is returned as a status, with a
  * sentence about it. A call that is rejected changes nothing. Damaged files and any arguments except invalid pointers
@@ -38,18 +39,14 @@
  *   - asr_version, asr_status_text: as long as the library is loaded,
  *   - asr_model_property, asr_model_property_name: as long as the model,
  *   - asr_stream_error, asr_stream_warning: until the next call with this stream,
- *   - an asr_event and its members: until the next asr_stream_next_event with this stream, or asr_stream_free,
+ *   - an asr_event and its members, and an event as JSON: until the next event is taken, or asr_stream_free,
+ *   - asr_settings_get: until the next call with these settings,
  *   - the text of an asr_log_callback: during that call.
- * asr_model_free(NULL) and asr_stream_free(NULL) do nothing.
+ * asr_settings_free(NULL), asr_model_free(NULL) and asr_stream_free(NULL) do nothing.
  *
- * Structs. An app sets the defaults with the struct's _init function and then changes members. A struct without _init
- * is rejected with ASR_NOT_INITIALIZED. Recognition options also have names (asr_options_set): a binding that uses the
- * names needs no change for a new option.
- *
- * ABI. Later versions may add functions and statuses, and members at the ends of asr_model_options, asr_options,
- * asr_assets and asr_event. asr_word, asr_alternative, and the meaning of every function and number do not change. An
- * app compiled with an older header runs with a newer library. asr_layout returns the struct layout of the loaded
- * library, for bindings. Before 1.0, a minor version may break these rules.
+ * ABI. Settings are set by name, so that a later version may have more of them. It may also have more functions,
+ * statuses and keys of an event's JSON, and members at the end of asr_event; everything else stays. Before 1.0, a minor
+ * version may break this.
  *
  * Versions.
  *   0.1: everything in this file.
@@ -57,8 +54,8 @@
  * docs/reference/c_limits.md lists the input that is rejected or truncated, and how to check it beforehand.
  *
  * ONNX Runtime (1.18 or newer for the bundled files) is loaded with the first model: from
- * asr_model_options.onnxruntime_path; otherwise from the file named by the environment variable ASR_STREAM_ONNXRUNTIME;
- * otherwise under its usual name (libonnxruntime.so.1, libonnxruntime.so, libonnxruntime.dylib, onnxruntime.dll).
+ * the setting onnxruntime; otherwise from the file named by the environment variable ASR_STREAM_ONNXRUNTIME; otherwise
+ * under its usual name (libonnxruntime.so.1, libonnxruntime.so, libonnxruntime.dylib, onnxruntime.dll).
  * Before that, the library sets the environment variable ORT_DISABLE_TELEMETRY to 1 unless it is set, because ONNX
  * Runtime would otherwise report to its maker. If other threads of the app may read the environment meanwhile, or if
  * the app itself starts ONNX Runtime earlier, set it when the app starts.
@@ -66,7 +63,8 @@
 #ifndef ASR_STREAM_H
 #define ASR_STREAM_H
 
-#include "options.h"
+#include <stddef.h>
+#include <stdint.h>
 
 #if defined(ASR_STREAM_STATIC)
 #define ASR_API
@@ -87,6 +85,7 @@ extern "C" {
 #define ASR_MIN_SAMPLE_RATE 1000
 #define ASR_MAX_SAMPLE_RATE 768000
 
+typedef struct asr_settings asr_settings;
 typedef struct asr_model asr_model;
 typedef struct asr_stream asr_stream;
 
@@ -99,9 +98,8 @@ typedef enum asr_status {
   ASR_OUT_OF_MEMORY = 5,
   ASR_BUSY = 6,                /* another thread is using the stream */
   ASR_FINISHED = 7,            /* audio after asr_stream_finish */
-  ASR_FAILED = 8,              /* the encoder failed, and every later call fails. Earlier events can still be
+  ASR_FAILED = 8               /* the encoder failed, and every later call fails. Earlier events can still be
                                   taken */
-  ASR_NOT_INITIALIZED = 9      /* an options struct without _init, or from a newer header */
 } asr_status;
 
 /* The meaning of a status in a few words; never NULL. */
@@ -110,70 +108,47 @@ ASR_API const char *asr_status_text(asr_status status);
 /* "0.1.0" */
 ASR_API const char *asr_version(void);
 
-/* The layout of this header's structs in the loaded library, in bytes: the size of "asr_event", the offset of
- * "asr_event.words"; SIZE_MAX if the name is unknown. A binding compiled separately from the library compares both when
- * it loads the library. */
-ASR_API size_t asr_layout(const char *name);
-
 typedef enum asr_log_level { ASR_LOG_ERROR = 0, ASR_LOG_INFO = 1 } asr_log_level;
 
 /* Called on the thread that called the library. `text` is valid only during the call. */
 typedef void (*asr_log_callback)(void *user_data, asr_log_level level, const char *text);
 
-/* How to open a model. Defaults: asr_model_options_init. */
-typedef struct asr_model_options {
-  size_t struct_size;           /* sizeof(asr_model_options) */
-  const char *onnxruntime_path; /* file of the ONNX Runtime library; NULL: see above */
-  const char *lm_path;          /* language model, a file of `asr lm`; NULL: none; then a model with phones, such as the
-                                   bundled one, makes about seven times as many errors, and the log warns */
-  const void *lm_data;          /* or that file's bytes; needed during the call only */
-  size_t lm_size;
-  int32_t num_threads;          /* CPU threads inside one operator, [0, 1024], 0: all cores; default 1 */
-  int32_t reserved;             /* 0 */
-  asr_log_callback log;         /* NULL: none. It must outlive the model and its streams. */
-  void *log_user_data;
-  const char *punctuation_path; /* model for case and punctuation, a file of `asr export`; endpoints also
-                                   depend on it; NULL: none, formatted text is in lower case */
-  const void *punctuation_data; /* or that file's bytes; needed during the call only */
-  size_t punctuation_size;
-  const char *neural_lm_path;   /* neural language model that rescores finals, a file of `asr export`, with or
-                                   without lm_path; not with search greedy or phrases; NULL: none */
-  const void *neural_lm_data;   /* or that file's bytes; needed during the call only */
-  size_t neural_lm_size;
-} asr_model_options;
+/* Settings: how to open a model, and how a stream recognizes. They begin with their defaults. NULL: out of memory. */
+ASR_API asr_settings *asr_settings_new(void);
+ASR_API void asr_settings_free(asr_settings *settings);
 
-/* Files and lists of a stream, besides the model. Defaults: asr_assets_init. All strings are copied. */
-typedef struct asr_assets {
-  size_t struct_size;   /* sizeof(asr_assets) */
-  const char *hotwords; /* expected words and phrases, one per line, as they should be written; after =, words that
-                           sound like it; after a colon or a tab, its own boost; lines that cannot be used are skipped,
-                           see asr_stream_warning; NULL: none */
-  const char *phrases;  /* a grammar that replaces free speech, one phrase per line: other speech becomes "[unk]"; no
-                           hotwords are used, and the language model only pronounces the words; NULL: free speech */
-  const char *mask;     /* words and phrases to show as stars, one per line; NULL: none */
-  int32_t use_lm;       /* 1: the model's language models, n-gram and neural, if it has them; 0: none, as search
-                           greedy needs, and search joint if there is an n-gram one; default 1 */
-  int32_t reserved;     /* 0 */
-  const char *replace;      /* replacements of words, one per line, as "my address -> 12 Main Street"; NULL: none */
-  const char *command_list; /* your own spoken commands, one per line, as "next item -> new line"; turns on
-                               asr_options.commands; NULL: none */
-} asr_assets;
+/* Sets a value by its name; NULL for the default. Used by asr_model_load:
+ *   "lm"           path of a language model, a file of `asr lm`. Without one, a model with phones, such as the bundled
+ *                  one, makes about seven times as many errors, and the log warns
+ *   "neural_lm"    path of a neural language model that rescores finals, a file of `asr export`, with or without lm;
+ *                  not with search greedy or phrases
+ *   "punctuation"  path of a model for case and punctuation, a file of `asr export`; endpoints also depend on it;
+ *                  without one, formatted text is in lower case
+ *   "onnxruntime"  path of the ONNX Runtime library; see above
+ *   "num_threads"  CPU threads inside one operator, [0, 1024], 0: all cores; default 1
+ * Used by asr_stream_new and asr_stream_change: every row of docs/reference/options.md, such as "beam_size" to "64",
+ * "second_pass" to "false", "search" to "beam", "silence_after_speech_s" to "inf". A list, such as "hotwords", has one
+ * entry per line; a line that cannot be used is skipped, see asr_stream_warning.
+ * On failure nothing changes, and `error` (NULL, or error_size bytes) contains one sentence, truncated to fit. */
+ASR_API asr_status asr_settings_set(asr_settings *settings, const char *name, const char *value, char *error,
+                                    size_t error_size);
 
-/* Sets the defaults: asr_options options; asr_options_init(&options, sizeof options); */
-ASR_API void asr_model_options_init(asr_model_options *options, size_t struct_size);
-ASR_API void asr_options_init(asr_options *options, size_t struct_size);
-ASR_API void asr_assets_init(asr_assets *assets, size_t struct_size);
+/* Sets lm, neural_lm or punctuation to the bytes of the file. */
+ASR_API asr_status asr_settings_set_bytes(asr_settings *settings, const char *name, const void *data, size_t size,
+                                          char *error, size_t error_size);
 
-/* Sets an option by its name, such as "beam_size" to "64", "second_pass" to "false", "search" to "beam". `options` must
- * be initialized. On failure nothing changes, and `error` is as for asr_model_load. */
-ASR_API asr_status asr_options_set(asr_options *options, const char *name, const char *value, char *error,
-                                   size_t error_size);
+/* The value as asr_settings_set takes it; NULL if there is no such setting, or if it has no value: a list or file that
+ * is not set, a file set as bytes, a default of the model file. */
+ASR_API const char *asr_settings_get(asr_settings *settings, const char *name);
 
-/* Opens a model file, or its bytes (needed only during the call). `options` may be NULL. On failure *model is NULL, and
- * `error` (NULL, or error_size bytes) contains one sentence, truncated to fit. */
-ASR_API asr_status asr_model_load(const char *path, const asr_model_options *options, asr_model **model, char *error,
+/* Receives the log of a model and of its streams, which it must outlive; NULL: none. */
+ASR_API void asr_settings_set_log(asr_settings *settings, asr_log_callback log, void *user_data);
+
+/* Opens a model file, or its bytes (needed only during the call). `settings` may be NULL. On failure *model is NULL, and
+ * `error` is as above. */
+ASR_API asr_status asr_model_load(const char *path, const asr_settings *settings, asr_model **model, char *error,
                                   size_t error_size);
-ASR_API asr_status asr_model_load_memory(const void *data, size_t size, const asr_model_options *options,
+ASR_API asr_status asr_model_load_memory(const void *data, size_t size, const asr_settings *settings,
                                          asr_model **model, char *error, size_t error_size);
 ASR_API void asr_model_free(asr_model *model);
 
@@ -191,9 +166,9 @@ ASR_API const char *asr_model_property(const asr_model *model, const char *name)
 ASR_API const char *asr_model_property_name(const asr_model *model, size_t index);
 
 /* A new stream, with the state of one source of audio, at a rate in [1000, 768000] Hz; other rates than 16000 are
- * resampled. `options` and `assets` may be NULL; on failure as above. */
-ASR_API asr_status asr_stream_new(const asr_model *model, int32_t sample_rate, const asr_options *options,
-                                  const asr_assets *assets, asr_stream **stream, char *error, size_t error_size);
+ * resampled. `settings` may be NULL; on failure as above. */
+ASR_API asr_status asr_stream_new(const asr_model *model, int32_t sample_rate, const asr_settings *settings,
+                                  asr_stream **stream, char *error, size_t error_size);
 ASR_API void asr_stream_free(asr_stream *stream);
 
 /* Adds num_samples samples: f32 in [-1, 1], i16 in [-32768, 32767]. Samples that are not finite count as silence. An
@@ -210,9 +185,9 @@ ASR_API asr_status asr_stream_gap(asr_stream *stream, int64_t num_samples);
 /* Ends the utterance here, regardless of the endpoint rules; its FINAL follows. The audio continues. */
 ASR_API asr_status asr_stream_end_utterance(asr_stream *stream);
 
-/* Ends the utterance here; later audio is recognized with these options and assets; NULL as in asr_stream_new. If they
- * are invalid, nothing changes. */
-ASR_API asr_status asr_stream_change(asr_stream *stream, const asr_options *options, const asr_assets *assets);
+/* Ends the utterance here; later audio is recognized with these settings; NULL as in asr_stream_new. If they are invalid,
+ * nothing changes. */
+ASR_API asr_status asr_stream_change(asr_stream *stream, const asr_settings *settings);
 
 /* Ends the audio: decodes the rest and ends the last utterance. A second call has no effect. */
 ASR_API asr_status asr_stream_finish(asr_stream *stream);
@@ -268,6 +243,9 @@ typedef struct asr_event {
 /* The oldest event not returned yet, or NULL. Valid until the next call of this function with this stream, or its end.
  */
 ASR_API const asr_event *asr_stream_next_event(asr_stream *stream);
+
+/* The same as a JSON object on one line, UTF-8, with the keys of docs/reference/events.md. */
+ASR_API const char *asr_stream_next_json(asr_stream *stream);
 
 #ifdef __cplusplus
 }

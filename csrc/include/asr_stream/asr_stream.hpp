@@ -31,24 +31,32 @@ class Error : public std::runtime_error {
   asr_status status_;
 };
 
-// The structs of asr_stream.h, initialized with their defaults.
-struct ModelOptions : asr_model_options {
-  ModelOptions() { asr_model_options_init(this, sizeof(asr_model_options)); }
-};
-
-struct Options : asr_options {
-  Options() { asr_options_init(this, sizeof(asr_options)); }
-
-  // Sets an option by its name: set("beam_size", "64").
-  void set(const std::string& name, const std::string& value) {
-    std::string error(1024, '\0');
-    const asr_status status = asr_options_set(this, name.c_str(), value.c_str(), error.data(), error.size());
-    if (status != ASR_OK) throw Error(status, error.c_str());
+// How to open a model, and how a stream recognizes: the settings of asr_stream.h, by name.
+class Settings {
+ public:
+  Settings() : settings_(asr_settings_new(), asr_settings_free) {
+    if (!settings_) throw Error(ASR_OUT_OF_MEMORY, "");
   }
-};
 
-struct Assets : asr_assets {
-  Assets() { asr_assets_init(this, sizeof(asr_assets)); }
+  Settings& set(const std::string& name, const std::string& value) {
+    return check([&](auto... error) { return asr_settings_set(get(), name.c_str(), value.c_str(), error...); });
+  }
+  Settings& set_bytes(const std::string& name, const void* data, std::size_t size) {
+    return check([&](auto... error) { return asr_settings_set_bytes(get(), name.c_str(), data, size, error...); });
+  }
+
+  asr_settings* get() const noexcept { return settings_.get(); }
+
+ private:
+  template <typename Call>
+  Settings& check(Call call) {
+    std::string error(1024, '\0');
+    const asr_status status = call(error.data(), error.size());
+    if (status != ASR_OK) throw Error(status, error.c_str());
+    return *this;
+  }
+
+  std::unique_ptr<asr_settings, void (*)(asr_settings*)> settings_;
 };
 
 struct Word {
@@ -81,11 +89,11 @@ struct Event {
 // Immutable; may be copied, and shared between threads.
 class Model {
  public:
-  explicit Model(const std::string& path, const ModelOptions& options = {}) {
-    open([&](auto... out) { return asr_model_load(path.c_str(), &options, out...); });
+  explicit Model(const std::string& path, const Settings& settings = {}) {
+    open([&](auto... out) { return asr_model_load(path.c_str(), settings.get(), out...); });
   }
-  Model(const void* data, std::size_t size, const ModelOptions& options = {}) {
-    open([&](auto... out) { return asr_model_load_memory(data, size, &options, out...); });
+  Model(const void* data, std::size_t size, const Settings& settings = {}) {
+    open([&](auto... out) { return asr_model_load_memory(data, size, settings.get(), out...); });
   }
 
   // A property, or "" if the model does not have it.
@@ -117,12 +125,11 @@ class Model {
 // For one thread at a time. The constructor, accept, gap, end_utterance, change and finish may throw Error.
 class Stream {
  public:
-  explicit Stream(const Model& model, const Options& options = {}, const Assets& assets = {},
-                  std::int32_t sample_rate = ASR_SAMPLE_RATE) {
+  explicit Stream(const Model& model, const Settings& settings = {}, std::int32_t sample_rate = ASR_SAMPLE_RATE) {
     asr_stream* stream = nullptr;
     std::string error(1024, '\0');
     const asr_status status =
-        asr_stream_new(model.get(), sample_rate, &options, &assets, &stream, error.data(), error.size());
+        asr_stream_new(model.get(), sample_rate, settings.get(), &stream, error.data(), error.size());
     if (status != ASR_OK) throw Error(status, error.c_str());
     stream_.reset(stream);
   }
@@ -131,12 +138,12 @@ class Stream {
   void accept(const std::int16_t* samples, std::size_t count) { check(asr_stream_accept_i16(get(), samples, count)); }
   void gap(std::int64_t num_samples) { check(asr_stream_gap(get(), num_samples)); }
   void end_utterance() { check(asr_stream_end_utterance(get())); }
-  void change(const Options& options, const Assets& assets = {}) { check(asr_stream_change(get(), &options, &assets)); }
+  void change(const Settings& settings) { check(asr_stream_change(get(), settings.get())); }
   void finish() { check(asr_stream_finish(get())); }
 
   std::int64_t sample_offset() const { return asr_stream_sample_offset(get()); }
 
-  // Sentences about a missing language model and skipped lines of the present assets.
+  // Sentences about a missing language model and skipped lines of the present settings.
   std::vector<std::string> warnings() const {
     std::vector<std::string> found;
     while (const char* text = asr_stream_warning(get(), found.size())) found.emplace_back(text);

@@ -226,18 +226,18 @@ void add(Spellings& spellings, std::string_view entries, bool to_american) {
 
 Spellings make_spellings(EnglishSpelling wanted) {
   Spellings spellings;
-  add(spellings, kBothWays, wanted == EnglishSpelling::kAmerican);
-  if (wanted == EnglishSpelling::kAmerican) add(spellings, kOneWay, true);
+  add(spellings, kBothWays, wanted == kAmerican);
+  if (wanted == kAmerican) add(spellings, kOneWay, true);
   return spellings;
 }
 
 }  // namespace
 
 void respell(std::string& word, EnglishSpelling wanted) {
-  if (wanted == EnglishSpelling::kMixed) return;
-  static const Spellings american = make_spellings(EnglishSpelling::kAmerican);
-  static const Spellings british = make_spellings(EnglishSpelling::kBritish);
-  const Spellings& spellings = wanted == EnglishSpelling::kAmerican ? american : british;
+  if (wanted == kMixed) return;
+  static const Spellings american = make_spellings(kAmerican);
+  static const Spellings british = make_spellings(kBritish);
+  const Spellings& spellings = wanted == kAmerican ? american : british;
   auto found = spellings.find(word);
   std::size_t size = word.size();
   if (found == spellings.end() && size > 2 && word.compare(size - 2, 2, "'s") == 0) {

@@ -46,7 +46,7 @@ public final class Dump {
     if (clip % 2 == 1) settings.set("chunk_ms", 320);
     if (clip == 4) {
       settings.hotwords(List.of("theodolite", "R2", "lorry")).replace(List.of("children -> kids"));
-      settings.commandList(List.of("old man walked slowly down the road -> scratch that"));
+      settings.ownCommands(List.of("old man walked slowly down the road -> scratch that"));
     }
     if (clip == 5) settings.phrases(List.of("old", "man", "road"));
     if (clip == 6) settings.withoutLm().set("search", "beam");

@@ -22,24 +22,6 @@ static void log_line(void *user_data, asr_log_level level, const char *text) {
   *(size_t *)user_data += level == ASR_LOG_INFO ? strlen(text) : 0;
 }
 
-/* Structs without _init, each with its own status. */
-static void forget(const char *path, const asr_model *loaded) {
-  asr_model_options model_options;
-  asr_options options;
-  asr_assets assets;
-  asr_model *model = (asr_model *)error;
-  asr_stream *stream = (asr_stream *)error;
-  memset(&model_options, 0, sizeof model_options);
-  memset(&options, 0, sizeof options);
-  memset(&assets, 0xa5, sizeof assets);
-  EXPECT(asr_model_load(path, &model_options, &model, error, sizeof error) == ASR_NOT_INITIALIZED && model == NULL);
-  EXPECT(strstr(error, "asr_model_options_init"));
-  EXPECT(asr_options_set(&options, "beam_size", "8", error, sizeof error) == ASR_NOT_INITIALIZED);
-  EXPECT(asr_stream_new(loaded, 16000, &options, NULL, &stream, error, sizeof error) == ASR_NOT_INITIALIZED);
-  EXPECT(asr_stream_new(loaded, 16000, NULL, &assets, &stream, error, sizeof error) == ASR_NOT_INITIALIZED);
-  EXPECT(stream == NULL && strstr(error, "asr_assets_init"));
-}
-
 static void print_finals(asr_stream *stream) {
   const asr_event *event;
   while ((event = asr_stream_next_event(stream)) != NULL) {
@@ -53,41 +35,36 @@ static void print_finals(asr_stream *stream) {
 }
 
 int main(int argc, char **argv) {
-  asr_model_options model_options;
-  asr_options options;
+  asr_settings *settings;
   asr_model *model;
   asr_stream *stream, *other;
   const char *name;
   int16_t samples[1600];
   size_t count, logged = 0, names = 0;
   EXPECT(argc == 5);
-  EXPECT(asr_layout("asr_event") == sizeof(asr_event) && asr_layout("asr_word") == sizeof(asr_word));
-  EXPECT(asr_layout("asr_stream") == SIZE_MAX && asr_layout(NULL) == SIZE_MAX);
-
-  asr_model_options_init(&model_options, sizeof model_options);
-  model_options.lm_path = argv[2];
-  model_options.punctuation_path = argv[3];
-  model_options.neural_lm_path = argv[4];
-  model_options.log = log_line;
-  model_options.log_user_data = &logged;
+  EXPECT((settings = asr_settings_new()) != NULL);
+  EXPECT(asr_settings_set(settings, "lm", argv[2], error, sizeof error) == ASR_OK);
+  EXPECT(asr_settings_set(settings, "punctuation", argv[3], error, sizeof error) == ASR_OK);
+  EXPECT(asr_settings_set(settings, "neural_lm", argv[4], error, sizeof error) == ASR_OK);
+  asr_settings_set_log(settings, log_line, &logged);
   EXPECT(asr_model_load("nowhere.onnx", NULL, &model, error, 8) == ASR_FILE_UNREADABLE && strlen(error) == 7);
-  EXPECT(asr_model_load(argv[1], &model_options, &model, error, sizeof error) == ASR_OK && logged > 0);
-  forget(argv[1], model);
+  EXPECT(asr_model_load(argv[1], settings, &model, error, sizeof error) == ASR_OK && logged > 0);
   while ((name = asr_model_property_name(model, names)) != NULL) EXPECT(asr_model_property(model, name) && ++names);
   EXPECT(names > 20 && !strcmp(asr_model_property(model, "language"), "en"));
 
-  asr_options_init(&options, sizeof options);
-  EXPECT(asr_options_set(&options, "chunk_ms", "50", error, sizeof error) == ASR_INVALID_ARGUMENT);
-  EXPECT(asr_options_set(&options, "chunk_ms", "320", error, sizeof error) == ASR_OK);
-  EXPECT(asr_stream_new(model, ASR_SAMPLE_RATE, &options, NULL, &stream, error, sizeof error) == ASR_OK);
-  EXPECT(asr_stream_new(model, ASR_MAX_SAMPLE_RATE, NULL, NULL, &other, error, sizeof error) == ASR_OK);
+  EXPECT(asr_settings_set(settings, "chunk_ms", "50", error, sizeof error) == ASR_INVALID_ARGUMENT);
+  EXPECT(asr_settings_set(settings, "chunk_ms", "320", error, sizeof error) == ASR_OK);
+  EXPECT(!strcmp(asr_settings_get(settings, "chunk_ms"), "320"));
+  EXPECT(asr_stream_new(model, ASR_SAMPLE_RATE, settings, &stream, error, sizeof error) == ASR_OK);
+  EXPECT(asr_stream_new(model, ASR_MAX_SAMPLE_RATE, NULL, &other, error, sizeof error) == ASR_OK);
+  asr_settings_free(settings); /* nothing refers to it */
   asr_model_free(model); /* the streams keep it alive */
   while ((count = fread(samples, sizeof *samples, 1600, stdin)) > 0) {
     EXPECT(asr_stream_accept_i16(stream, samples, count) == ASR_OK);
     print_finals(stream);
   }
   EXPECT(asr_stream_end_utterance(stream) == ASR_OK);
-  EXPECT(asr_stream_change(stream, NULL, NULL) == ASR_OK);
+  EXPECT(asr_stream_change(stream, NULL) == ASR_OK);
   EXPECT(asr_stream_gap(stream, 16000) == ASR_OK);
   EXPECT(asr_stream_finish(stream) == ASR_OK && asr_stream_finish(stream) == ASR_OK);
   EXPECT(asr_stream_accept_f32(stream, NULL, 0) == ASR_FINISHED && *asr_stream_error(stream));

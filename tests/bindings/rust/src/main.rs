@@ -37,7 +37,7 @@ fn run(clip: usize, model: &Model, samples: &[i16]) -> Result<(), Error> {
         4 => {
             settings.hotwords = list("theodolite R2 lorry");
             settings.replace = Some(vec!["children -> kids".into()]);
-            settings.command_list = Some(vec!["old man walked slowly down the road -> scratch that".into()]);
+            settings.own_commands = Some(vec!["old man walked slowly down the road -> scratch that".into()]);
         }
         5 => settings.phrases = list("old man road"),
         6 => {
