@@ -6,39 +6,48 @@ package asr
 // #include <asr_stream/asr_stream.h>
 import "C"
 
-import "unsafe"
+import (
+	"encoding/json"
+	"unsafe"
+)
 
-// ModelOptions say how to open a model; "" stands for the default of the C API, and 0 threads for one thread.
-type ModelOptions struct {
-	ONNXRuntime, LM, Punctuation, NeuralLM string // paths
-	NumThreads                             int
-}
-
-// Settings are the options of a stream by name, and its lists of words and phrases. A nil list stands for none.
-type Settings struct {
-	Options                                       map[string]string // such as "chunk_ms": "320"
-	Hotwords, Phrases, Mask, Replace, CommandList []string
-	WithoutLM                                     bool
-}
+// Settings say how to open a model, and how a stream recognizes, by name: "lm": "english.lm", "chunk_ms": 320,
+// "second_pass": false, "hotwords": []string{"Abbey Road"}. nil stands for the defaults.
+type Settings map[string]any
 
 // Model is an open model file. Goroutines and streams share it, and it may be closed before its streams.
 type Model struct{ handle *C.asr_model }
 
 // Open opens a model file.
-func Open(path string, options ModelOptions) (*Model, error) {
-	var m memory
-	name := m.text(path, false)
-	return m.load(options, func(o *C.asr_model_options, handle **C.asr_model, e *C.char, size C.size_t) C.asr_status {
-		return C.asr_model_load(name, o, handle, e, size)
+func Open(path string, settings Settings) (*Model, error) {
+	var model *Model
+	err := withText(path, func(path *C.char) (err error) {
+		model, err = load(settings, func(s *C.asr_settings, handle **C.asr_model, m *message) C.asr_status {
+			return C.asr_model_load(path, s, handle, &m[0], C.size_t(len(m)))
+		})
+		return err
 	})
+	return model, err
 }
 
 // OpenBytes opens the bytes of a model file.
-func OpenBytes(data []byte, options ModelOptions) (*Model, error) {
-	var m memory
-	return m.load(options, func(o *C.asr_model_options, handle **C.asr_model, e *C.char, size C.size_t) C.asr_status {
-		return C.asr_model_load_memory(unsafe.Pointer(first(data)), C.size_t(len(data)), o, handle, e, size)
+func OpenBytes(data []byte, settings Settings) (*Model, error) {
+	return load(settings, func(s *C.asr_settings, handle **C.asr_model, m *message) C.asr_status {
+		return C.asr_model_load_memory(unsafe.Pointer(first(data)), C.size_t(len(data)), s, handle, &m[0],
+			C.size_t(len(m)))
 	})
+}
+
+func load(settings Settings, call func(*C.asr_settings, **C.asr_model, *message) C.asr_status) (*Model, error) {
+	var handle *C.asr_model
+	err := settings.use(func(s *C.asr_settings) error {
+		var m message
+		return m.error(call(s, &handle, &m))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Model{handle}, nil
 }
 
 // Properties of the model, such as "language": "en".
@@ -56,9 +65,9 @@ func (m *Model) Properties() map[string]string {
 // Stream begins a stream of mono audio at this sample rate in Hz.
 func (m *Model) Stream(sampleRate int, settings Settings) (*Stream, error) {
 	var handle *C.asr_stream
-	var text message
-	err := settings.use(func(o *C.asr_options, a *C.asr_assets) error {
-		return text.error(C.asr_stream_new(m.handle, C.int32_t(sampleRate), o, a, &handle, &text[0], C.size_t(len(text))))
+	err := settings.use(func(s *C.asr_settings) error {
+		var text message
+		return text.error(C.asr_stream_new(m.handle, C.int32_t(sampleRate), s, &handle, &text[0], C.size_t(len(text))))
 	})
 	if err != nil {
 		return nil, err
@@ -92,8 +101,8 @@ func (s *Stream) EndUtterance() error { return s.check(C.asr_stream_end_utteranc
 
 // Change ends the utterance; later audio is recognized with other settings.
 func (s *Stream) Change(settings Settings) error {
-	return settings.use(func(o *C.asr_options, a *C.asr_assets) error {
-		return s.check(C.asr_stream_change(s.handle, o, a))
+	return settings.use(func(handle *C.asr_settings) error {
+		return s.check(C.asr_stream_change(s.handle, handle))
 	})
 }
 
@@ -118,8 +127,12 @@ func (s *Stream) Warnings() []string {
 // Events returns the new events, oldest first.
 func (s *Stream) Events() []Event {
 	var events []Event
-	for e := C.asr_stream_next_event(s.handle); e != nil; e = C.asr_stream_next_event(s.handle) {
-		events = append(events, newEvent(e))
+	for text := C.asr_stream_next_json(s.handle); text != nil; text = C.asr_stream_next_json(s.handle) {
+		var event Event
+		if err := json.Unmarshal([]byte(C.GoString(text)), &event); err != nil {
+			panic("libasr_stream is of another version: " + err.Error())
+		}
+		events = append(events, event)
 	}
 	return events
 }
@@ -135,21 +148,19 @@ func (s *Stream) check(status C.asr_status) error {
 }
 
 // Kind is the type of an Event.
-type Kind int
+type Kind string
 
 // The kinds of events.
 const (
-	Partial Kind = C.ASR_PARTIAL
-	Final   Kind = C.ASR_FINAL
-	Gap     Kind = C.ASR_GAP
-	Failure Kind = C.ASR_ERROR
+	Partial Kind = "partial"
+	Final   Kind = "final"
+	Gap     Kind = "gap"
+	Failure Kind = "error"
 )
-
-func (k Kind) String() string { return [...]string{"partial", "final", "gap", "error"}[k] }
 
 // Word is a word of an Event, with its times in seconds.
 type Word struct {
-	Text       string
+	Word       string
 	Start, End float64
 	Confidence float32
 }
@@ -163,37 +174,18 @@ type Alternative struct {
 
 // Event is recognized text, a gap or an error, with its times in seconds.
 type Event struct {
-	Kind       Kind
+	Kind       Kind `json:"type"`
 	Text       string
 	Start, End float64
 	Words      []Word
-	// For a Partial, the number of leading words that hardly change; for a Final, how many earlier Finals are taken back
-	// ("scratch that").
-	NumStable, NumTakenBack int
-	Endpoint                string // for a Final: the rule that ended it
-	Raw                     string
-	RawWords                []Word
+	Raw        string
+	RawWords   []Word `json:"raw_words"`
+	// For a Partial: the number of leading words that hardly change.
+	NumStable int `json:"num_stable"`
+	// For a Final: the rule that ended it.
+	Endpoint string
 	// For a Final, with the option max_alternatives.
 	Alternatives []Alternative
-}
-
-func newEvent(e *C.asr_event) Event {
-	event := Event{
-		Kind: Kind(e._type), Text: C.GoString(e.text), Start: float64(e.start_s), End: float64(e.end_s),
-		Words: newWords(e.words, e.num_words), NumStable: int(e.num_stable), Endpoint: C.GoString(e.endpoint),
-		Raw: C.GoString(e.raw), RawWords: newWords(e.raw_words, e.num_raw_words), NumTakenBack: int(e.num_taken_back),
-	}
-	for _, a := range unsafe.Slice(e.alternatives, e.num_alternatives) {
-		other := Alternative{C.GoString(a.text), float32(a.confidence), newWords(a.words, a.num_words)}
-		event.Alternatives = append(event.Alternatives, other)
-	}
-	return event
-}
-
-func newWords(first *C.asr_word, count C.size_t) []Word {
-	var words []Word
-	for _, w := range unsafe.Slice(first, count) {
-		words = append(words, Word{C.GoString(w.text), float64(w.start_s), float64(w.end_s), float32(w.confidence)})
-	}
-	return words
+	// For a Final: how many earlier Finals are taken back ("scratch that").
+	NumTakenBack int `json:"num_taken_back"`
 }

@@ -22,7 +22,7 @@ from asr.streaming.events import Event, Final, Partial
 from asr.streaming.terminal.cli import SAMPLE
 
 FOLDER, HERE = ROOT / "bindings", Path(__file__).parent
-JNA = Path("/usr/share/java/jna.jar")  # from Debian's package libjna-java
+JARS = "/usr/share/java/jna.jar:/usr/share/java/gson.jar"  # from Debian's packages libjna-java and libgoogle-gson-java
 LANGUAGES = ("rust", "go", "java")
 
 
@@ -44,7 +44,7 @@ class Programs:
         run(*command, env=self.environment, cwd=cwd)
 
     def _rust(self, folder: Path) -> tuple[list[str], list[str]]:
-        cargo = ("cargo", "build", "--offline", "--quiet", "--target-dir", str(folder), "--manifest-path")
+        cargo = ("cargo", "build", "--locked", "--quiet", "--target-dir", str(folder), "--manifest-path")
         self._run(*cargo, str(FOLDER / "rust" / "Cargo.toml"), "--example", "transcribe")
         self._run(*cargo, str(HERE / "rust" / "Cargo.toml"))
         self.environment["LD_LIBRARY_PATH"] = str(self.library)  # the rpath of a crate does not apply to its dependents
@@ -57,8 +57,8 @@ class Programs:
 
     def _java(self, folder: Path) -> tuple[list[str], list[str]]:
         sources = [*FOLDER.glob("java/**/*.java"), *HERE.glob("java/*.java")]
-        self._run("javac", "-Xlint:all", "-Werror", "-cp", str(JNA), "-d", str(folder), *map(str, sources))
-        java = ["java", f"-Djna.library.path={self.library}", "-cp", f"{JNA}:{folder}"]
+        self._run("javac", "-Xlint:all", "-Werror", "-cp", JARS, "-d", str(folder), *map(str, sources))
+        java = ["java", f"-Djna.library.path={self.library}", "-cp", f"{JARS}:{folder}"]
         return [*java, "Transcribe"], [*java, "Dump"]
 
 
@@ -172,36 +172,6 @@ def test_every_event_is_pythons(
     assert properties["tokens"].endswith(" X Y Z") and len(properties) > 20
 
 
-@pytest.mark.parametrize(
-    ("name", "num_bytes", "is_refused"),
-    [
-        ("asr_event.num_taken_back", -1, LANGUAGES),
-        ("asr_assets.own_commands", -1, LANGUAGES),
-        ("asr_event.raw", 96, ("rust", "go")),  # Java asks for offsets
-        ("asr_word", 40, ("rust", "go")),
-        ("asr_event", 72, ("rust", "go")),
-        ("asr_event", 800, ()),  # members of a later version
-    ],
-)
-def test_a_library_of_another_layout_is_refused(
-    programs: Programs, name: str, num_bytes: int, is_refused: tuple[str, ...], tmp_path: Path
-) -> None:
-    fake = tmp_path / "libasr_stream.so"
-    link = (f"-L{programs.library}", "-lasr_stream", f"-Wl,--no-as-needed,-rpath,{programs.library}", "-ldl")
-    run("cc", "-shared", "-fPIC", str(HERE / "layout.c"), "-o", str(fake), "-Wl,--no-as-needed", *link)
-    environment = programs.environment | {"LAYOUT_NAME": name, "LAYOUT_BYTES": str(num_bytes)}
-    command = [part.replace(f"{programs.library}", f"{tmp_path}") for part in programs.dump]  # where Java finds it
-    if programs.language != "java":
-        environment["LD_PRELOAD"] = str(fake)
-    nothing = tmp_path / "nothing.onnx"
-    nothing.write_bytes(b"not a model")
-    done = subprocess.run([*command, nothing, *MODELS[1:]], capture_output=True, text=True, env=environment)
-    assert done.returncode != 0
-    words = name.split(".")[0], "in the loaded libasr_stream" if programs.language != "java" else "loaded libasr_stream"
-    for part in words if programs.language in is_refused else ("the model",):
-        assert part in done.stderr, done.stderr
-
-
 def test_the_example_captions_a_file_and_a_pipe(
     programs: Programs, captions: str, sample: np.ndarray, tmp_path: Path
 ) -> None:
@@ -243,7 +213,7 @@ def test_maven_compiles_for_the_stated_version_of_java() -> None:
 
 
 def _lines_of_code(language: str) -> int:
-    files = {"rust": ("rust/src/lib.rs", "rust/src/convert.rs"), "go": ("go/*.go",), "java": ("java/src/**/*.java",)}
+    files = {"rust": ("rust/src/*.rs",), "go": ("go/*.go",), "java": ("java/src/**/*.java",)}
     paths = [path for pattern in files[language] for path in FOLDER.glob(pattern)]
     ignored = r"/\*.*?\*/|//[^\n]*|^import \(.*?^\)|^(import|use|pub use) [^\n]*|^#\[[^\n]*"  # and blank lines
     text = re.sub(ignored, "", "".join(path.read_text() for path in paths), flags=re.DOTALL | re.MULTILINE)
@@ -252,14 +222,4 @@ def _lines_of_code(language: str) -> int:
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_binding_stays_thin(language: str) -> None:
-    assert 150 < _lines_of_code(language) <= 260
-
-
-def test_the_rust_declarations_are_those_of_the_header() -> None:
-    """Compares with bindgen's output, ignoring line layout."""
-
-    def without_layout(text: str) -> str:
-        return re.sub(r"\s|,(?=\s*[)}])", "", text)
-
-    folder = FOLDER / "rust" / "src"
-    assert without_layout((folder / "sys.rs").read_text()) == without_layout(run(str(folder / "sys.sh")))
+    assert 100 < _lines_of_code(language) <= 220

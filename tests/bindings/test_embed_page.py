@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from support.recognition import recognize
 from asr import Recognizer
 
 PAGE = (ROOT / "docs" / "guides" / "embed.md").read_text()
-JNA = "/usr/share/java/jna.jar"
+JARS = "/usr/share/java/jna.jar:/usr/share/java/gson.jar"
 
 
 class Builder:
@@ -72,7 +73,8 @@ class Builder:
         package = '[package]\nname = "captions"\nversion = "0.0.0"\nedition = "2021"\n'
         (self.folder / "Cargo.toml").write_text(f"{package}[dependencies]\n{crate}\n")
         self.write("src/main.rs", "rust")
-        self.run("cargo", "build", "--offline", "--quiet", "--target-dir", "target")
+        shutil.copy(ROOT / "bindings" / "rust" / "Cargo.lock", self.folder)  # the tested versions of its dependencies
+        self.run("cargo", "build", "--quiet", "--target-dir", "target")
         return ["target/debug/captions"]
 
     def go(self) -> list[str]:
@@ -84,8 +86,8 @@ class Builder:
 
     def java(self) -> list[str]:
         sources = map(str, (ROOT / "bindings" / "java" / "src").glob("**/*.java"))
-        self.run("javac", "-cp", JNA, "-d", "classes", *sources)
-        classes = f"{JNA}:{self.folder / 'classes'}"
+        self.run("javac", "-cp", JARS, "-d", "classes", *sources)
+        classes = f"{JARS}:{self.folder / 'classes'}"
         return ["java", f"-Djna.library.path={self.library}", "-cp", classes, self.write("Captions.java", "java")]
 
 

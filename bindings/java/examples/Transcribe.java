@@ -1,6 +1,5 @@
 import asrstream.Event;
 import asrstream.Model;
-import asrstream.ModelOptions;
 import asrstream.Settings;
 import asrstream.Stream;
 import java.io.BufferedInputStream;
@@ -41,12 +40,12 @@ public final class Transcribe {
       System.err.println("usage: Transcribe MODEL.onnx FILE.wav|- [LM.lm [PUNCTUATION.onnx [NEURAL_LM.onnx]]]");
       System.exit(2);
     }
-    ModelOptions options = new ModelOptions();
-    if (arguments.length > 2) options.lm(arguments[2]);
-    if (arguments.length > 3) options.punctuation(arguments[3]);
-    if (arguments.length > 4) options.neuralLm(arguments[4]);
+    Settings settings = new Settings();
+    if (arguments.length > 2) settings.set("lm", arguments[2]);
+    if (arguments.length > 3) settings.set("punctuation", arguments[3]);
+    if (arguments.length > 4) settings.set("neural_lm", arguments[4]);
     try (InputStream audio = new BufferedInputStream(samplesOf(arguments[1]));
-        Model model = Model.open(arguments[0], options);
+        Model model = Model.open(arguments[0], settings);
         Stream stream = model.stream(16000, new Settings())) {
       for (byte[] bytes; (bytes = audio.readNBytes(3200)).length > 0;) { // 0.1 s
         short[] samples = new short[bytes.length / 2];

@@ -1,7 +1,7 @@
 //! Captions of a WAV file, or live of raw 16-bit samples at 16 kHz from standard input:
 //!
 //!     transcribe MODEL.onnx FILE.wav|- [LANGUAGE_MODEL.lm [PUNCTUATION.onnx [NEURAL_LM.onnx]]]
-use asr_stream::{EventKind, Model, ModelOptions, Settings, Stream};
+use asr_stream::{EventKind, Model, Settings, Stream};
 use std::error::Error;
 use std::io::{Read, Write};
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ fn print_events(stream: &mut Stream) -> std::io::Result<()> {
         if event.kind == EventKind::Partial {
             eprint!("{}", event.text);
         } else {
-            println!("{:8.2} {:8.2}  {}", event.start_s, event.end_s, event.text);
+            println!("{:8.2} {:8.2}  {}", event.start, event.end, event.text);
             std::io::stdout().flush()?;
         }
     }
@@ -41,9 +41,9 @@ fn run() -> Result<(), Box<dyn Error>> {
     if arguments.len() < 3 {
         return Err("usage: transcribe MODEL.onnx FILE.wav|- [LM.lm [PUNCTUATION.onnx [NEURAL_LM.onnx]]]".into());
     }
-    let path = |index: usize| arguments.get(index).map(|path| path.into());
-    let options = ModelOptions { lm: path(3), punctuation: path(4), neural_lm: path(5), ..Default::default() };
-    let mut stream = Model::open(&arguments[1], &options)?.stream(16000, &Settings::default())?;
+    let files = ["lm", "punctuation", "neural_lm"].iter().zip(&arguments[3..]);
+    let settings = files.fold(Settings::default(), |settings, (name, path)| settings.set(name, path));
+    let mut stream = Model::open(&arguments[1], &settings)?.stream(16000, &Settings::default())?;
     let file = if arguments[2] == "-" { Vec::new() } else { std::fs::read(&arguments[2])? };
     let mut source: Box<dyn Read> = match arguments[2].as_str() {
         "-" => Box::new(std::io::stdin()),

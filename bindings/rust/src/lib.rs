@@ -1,18 +1,26 @@
 #![doc = include_str!("../README.md")]
 
-#[allow(dead_code, non_camel_case_types)]
 mod sys;
 
+use serde::Deserialize;
 use std::ffi::{CStr, CString};
 use std::os::raw::c_char;
-use std::path::{Path, PathBuf};
-use std::{fmt, mem, ptr};
-pub use sys::{ASR_BUSY, ASR_FAILED, ASR_FILE_DAMAGED, ASR_FILE_UNREADABLE, ASR_FINISHED, ASR_INVALID_ARGUMENT};
-pub use sys::{ASR_NOT_INITIALIZED, ASR_OUT_OF_MEMORY, ASR_RUNTIME_UNAVAILABLE};
+use std::path::Path;
+use std::{fmt, ptr};
 
 const ERROR: usize = 1024; // maximum bytes of a message
 
-/// The reason why a call failed. `status` is one of the ASR_ constants.
+/// The kinds of an `Error`, as in asr_stream.h.
+pub const INVALID_ARGUMENT: u32 = 1;
+pub const FILE_UNREADABLE: u32 = 2;
+pub const FILE_DAMAGED: u32 = 3;
+pub const RUNTIME_UNAVAILABLE: u32 = 4;
+pub const OUT_OF_MEMORY: u32 = 5;
+pub const BUSY: u32 = 6;
+pub const FINISHED: u32 = 7;
+pub const FAILED: u32 = 8;
+
+/// The reason why a call failed. `status` is one of the constants above.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     pub status: u32,
@@ -27,65 +35,65 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// How to open a model. `None` stands for the default of the C API.
+/// How to open a model, and how a stream recognizes: settings by name.
 #[derive(Debug, Clone, Default)]
-pub struct ModelOptions {
-    pub onnxruntime: Option<PathBuf>,
-    pub lm: Option<PathBuf>,
-    pub punctuation: Option<PathBuf>,
-    pub neural_lm: Option<PathBuf>,
-    pub num_threads: Option<i32>,
-}
-
-/// The settings of a stream: options by name, and lists of words and phrases.
-#[derive(Debug, Clone, Default)]
-pub struct Settings {
-    pub options: Vec<(String, String)>,
-    pub hotwords: Option<Vec<String>>,
-    pub phrases: Option<Vec<String>>,
-    pub mask: Option<Vec<String>>,
-    pub replace: Option<Vec<String>>,
-    pub command_list: Option<Vec<String>>,
-    pub without_lm: bool,
-}
+pub struct Settings(Vec<(String, String)>);
 
 impl Settings {
-    /// Adds an option: `set("chunk_ms", 320)`, `set("second_pass", false)`.
+    /// `set("chunk_ms", 320)`, `set("second_pass", false)`, `set("lm", "english.lm")`
     pub fn set(mut self, name: &str, value: impl ToString) -> Self {
-        self.options.push((name.to_string(), value.to_string()));
+        self.0.push((name.to_string(), value.to_string()));
         self
+    }
+
+    /// `list("hotwords", ["Abbey Road", "Leighton:2"])`
+    pub fn list<T: AsRef<str>>(self, name: &str, lines: impl IntoIterator<Item = T>) -> Self {
+        let lines: Vec<String> = lines.into_iter().map(|line| line.as_ref().to_string()).collect();
+        self.set(name, lines.join("\n"))
+    }
+
+    fn open(&self) -> Result<Handle, Error> {
+        let handle = Handle(unsafe { sys::asr_settings_new() });
+        for (name, value) in &self.0 {
+            let (name, value) = (c_string(name)?, c_string(value)?);
+            with_error(|e| unsafe { sys::asr_settings_set(handle.0, name.as_ptr(), value.as_ptr(), e, ERROR) })?;
+        }
+        Ok(handle)
+    }
+}
+
+struct Handle(*mut sys::Settings);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        unsafe { sys::asr_settings_free(self.0) }
     }
 }
 
 /// An open model file. Threads and streams share it.
-pub struct Model(*mut sys::asr_model);
+pub struct Model(*mut sys::Model);
+
 unsafe impl Send for Model {}
 unsafe impl Sync for Model {}
 
 impl Model {
-    pub fn open(path: impl AsRef<Path>, options: &ModelOptions) -> Result<Model, Error> {
-        let path = path_text(path.as_ref())?;
-        Model::load(options, |o, model, e| unsafe { sys::asr_model_load(path.as_ptr(), o, model, e, ERROR) })
+    pub fn open(path: impl AsRef<Path>, settings: &Settings) -> Result<Model, Error> {
+        let path = path.as_ref();
+        let path = c_string(path.to_str().ok_or_else(|| invalid(format!("{path:?} is not UTF-8")))?)?;
+        Model::load(settings, |s, model, e| unsafe { sys::asr_model_load(path.as_ptr(), s, model, e, ERROR) })
     }
 
-    pub fn from_bytes(bytes: &[u8], options: &ModelOptions) -> Result<Model, Error> {
+    pub fn from_bytes(bytes: &[u8], settings: &Settings) -> Result<Model, Error> {
         let (data, size) = (bytes.as_ptr().cast(), bytes.len());
-        Model::load(options, |o, model, e| unsafe { sys::asr_model_load_memory(data, size, o, model, e, ERROR) })
+        Model::load(settings, |s, model, e| unsafe { sys::asr_model_load_memory(data, size, s, model, e, ERROR) })
     }
 
-    fn load<F>(given: &ModelOptions, call: F) -> Result<Model, Error>
+    fn load<F>(settings: &Settings, call: F) -> Result<Model, Error>
     where
-        F: FnOnce(*const sys::asr_model_options, *mut *mut sys::asr_model, *mut c_char) -> sys::asr_status,
+        F: FnOnce(*const sys::Settings, *mut *mut sys::Model, *mut c_char) -> sys::Status,
     {
-        check_layout()?;
-        let mut o: sys::asr_model_options = unsafe { mem::zeroed() };
-        unsafe { sys::asr_model_options_init(&mut o, mem::size_of_val(&o)) };
-        o.num_threads = given.num_threads.unwrap_or(o.num_threads);
-        let members = [&mut o.onnxruntime_path, &mut o.lm_path, &mut o.punctuation_path, &mut o.neural_lm_path];
-        let paths = [&given.onnxruntime, &given.lm, &given.punctuation, &given.neural_lm];
-        let _texts = point_at(members, paths.map(|path| path.as_deref().map(path_text)))?;
-        let mut model = ptr::null_mut();
-        with_error(|error| call(&o, &mut model, error))?;
+        let (settings, mut model) = (settings.open()?, ptr::null_mut());
+        with_error(|error| call(settings.0, &mut model, error))?;
         Ok(Model(model))
     }
 
@@ -98,19 +106,20 @@ impl Model {
 
     /// A new stream of mono audio at this sample rate in Hz. It may outlive the model.
     pub fn stream(&self, sample_rate: i32, settings: &Settings) -> Result<Stream, Error> {
-        let mut stream = ptr::null_mut();
-        with_settings(settings, |options, assets| {
-            with_error(|e| unsafe { sys::asr_stream_new(self.0, sample_rate, options, assets, &mut stream, e, ERROR) })
-        })??;
+        let (s, mut stream) = (settings.open()?, ptr::null_mut());
+        with_error(|e| unsafe { sys::asr_stream_new(self.0, sample_rate, s.0, &mut stream, e, ERROR) })?;
         Ok(Stream(stream))
     }
 }
 
 impl Drop for Model {
-    fn drop(&mut self) { unsafe { sys::asr_model_free(self.0) } }
+    fn drop(&mut self) {
+        unsafe { sys::asr_model_free(self.0) }
+    }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum EventKind {
     Partial,
     Final,
@@ -124,39 +133,53 @@ impl fmt::Display for EventKind {
     }
 }
 
-#[derive(Debug, Clone, PartialEq)]
+/// A word with its times in seconds.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Word {
-    pub text: String,
-    pub start_s: f64,
-    pub end_s: f64,
+    pub word: String,
+    pub start: f64,
+    pub end: f64,
     pub confidence: f32,
 }
 
 /// Another hypothesis for the utterance of a final.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Alternative {
     pub text: String,
     pub confidence: f32,
     pub words: Vec<Word>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+/// Times are in seconds.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Event {
+    #[serde(rename = "type")]
     pub kind: EventKind,
     pub text: String,
-    pub start_s: f64,
-    pub end_s: f64,
+    pub start: f64,
+    pub end: f64,
     pub words: Vec<Word>,
-    pub num_stable: usize, // partials only: leading words that later partials keep; the final changes 5 to 9 %
-    pub endpoint: String,  // finals only: the rule that ended it; otherwise ""
+    #[serde(default)]
     pub raw: String,
+    #[serde(default)]
     pub raw_words: Vec<Word>,
-    pub alternatives: Vec<Alternative>, // with the option max_alternatives
-    pub num_taken_back: usize, // finals only: how many earlier finals are taken back ("scratch that")
+    /// Partials only: leading words that later partials keep; the final changes 5 to 9 %.
+    #[serde(default)]
+    pub num_stable: usize,
+    /// Finals only: the rule that ended it; otherwise "".
+    #[serde(default)]
+    pub endpoint: String,
+    /// With the option max_alternatives.
+    #[serde(default)]
+    pub alternatives: Vec<Alternative>,
+    /// Finals only: how many earlier finals are taken back ("scratch that").
+    #[serde(default)]
+    pub num_taken_back: usize,
 }
 
 /// One source of audio. Calls do their work in the calling thread.
-pub struct Stream(*mut sys::asr_stream);
+pub struct Stream(*mut sys::Stream);
+
 unsafe impl Send for Stream {}
 
 impl Stream {
@@ -181,7 +204,8 @@ impl Stream {
 
     /// Ends the utterance; later audio is recognized with other settings.
     pub fn change(&mut self, settings: &Settings) -> Result<(), Error> {
-        self.check(with_settings(settings, |o, a| unsafe { sys::asr_stream_change(self.0, o, a) })?)
+        let settings = settings.open()?;
+        self.check(unsafe { sys::asr_stream_change(self.0, settings.0) })
     }
 
     /// Ends the audio; the last events follow.
@@ -202,18 +226,40 @@ impl Stream {
 
     /// Returns the new events, oldest first.
     pub fn events(&mut self) -> impl Iterator<Item = Event> + '_ {
-        std::iter::from_fn(move || unsafe { sys::asr_stream_next_event(self.0).as_ref() }.map(convert::event))
+        std::iter::from_fn(move || {
+            let json = unsafe { sys::asr_stream_next_json(self.0) };
+            let event = (!json.is_null()).then(|| serde_json::from_str(&string(json)));
+            event.map(|event| event.expect("libasr_stream is of another version"))
+        })
     }
 
     fn check(&self, status: u32) -> Result<(), Error> {
         let text = || string(unsafe { sys::asr_stream_error(self.0) });
-        if status == sys::ASR_OK { Ok(()) } else { Err(Error { status, text: text() }) }
+        if status == 0 { Ok(()) } else { Err(Error { status, text: text() }) }
     }
 }
 
 impl Drop for Stream {
-    fn drop(&mut self) { unsafe { sys::asr_stream_free(self.0) } }
+    fn drop(&mut self) {
+        unsafe { sys::asr_stream_free(self.0) }
+    }
 }
 
-mod convert;
-use convert::{check_layout, path_text, point_at, string, with_error, with_settings};
+fn invalid(text: String) -> Error {
+    Error { status: INVALID_ARGUMENT, text }
+}
+
+fn c_string(text: &str) -> Result<CString, Error> {
+    CString::new(text).map_err(|_| invalid(format!("{text:?} has a NUL, where C ends a text")))
+}
+
+fn string(text: *const c_char) -> String {
+    let text = if text.is_null() { Default::default() } else { unsafe { CStr::from_ptr(text) } };
+    text.to_string_lossy().into_owned()
+}
+
+fn with_error(call: impl FnOnce(*mut c_char) -> sys::Status) -> Result<(), Error> {
+    let mut text = [0; ERROR];
+    let status = call(text.as_mut_ptr());
+    if status == 0 { Ok(()) } else { Err(Error { status, text: string(text.as_ptr()) }) }
+}

@@ -17,7 +17,7 @@ func words(words []asr.Word) string {
 	var texts []string
 	for _, w := range words {
 		start, end := math.Float64bits(w.Start), math.Float64bits(w.End)
-		texts = append(texts, fmt.Sprintf("%s:%x:%x:%x", w.Text, start, end, math.Float32bits(w.Confidence)))
+		texts = append(texts, fmt.Sprintf("%s:%x:%x:%x", w.Word, start, end, math.Float32bits(w.Confidence)))
 	}
 	return strings.Join(texts, " ")
 }
@@ -48,24 +48,24 @@ func report(err error) {
 }
 
 func run(clip int, model *asr.Model, samples []int16) {
-	settings, rate := asr.Settings{Options: map[string]string{}}, 16000
+	settings, rate := asr.Settings{}, 16000
 	if clip%2 == 1 {
-		settings.Options["chunk_ms"] = "320"
+		settings["chunk_ms"] = 320
 	}
 	switch clip {
 	case 3:
 		rate = 8000
 	case 4:
-		settings.Hotwords = []string{"theodolite", "R2", "lorry"}
-		settings.Replace = []string{"children -> kids"}
-		settings.CommandList = []string{"old man walked slowly down the road -> scratch that"}
+		settings["hotwords"] = []string{"theodolite", "R2", "lorry"}
+		settings["replace"] = []string{"children -> kids"}
+		settings["own_commands"] = []string{"old man walked slowly down the road -> scratch that"}
 	case 5:
-		settings.Phrases = []string{"old", "man", "road"}
+		settings["phrases"] = []string{"old", "man", "road"}
 	case 6:
-		settings.WithoutLM = true
-		settings.Options["search"] = "beam"
+		settings["use_lm"] = false
+		settings["search"] = "beam"
 	case 9:
-		settings.Options["max_alternatives"] = "3"
+		settings["max_alternatives"] = 3
 	}
 	stream, err := model.Stream(rate, settings)
 	must(err)
@@ -84,8 +84,7 @@ func run(clip int, model *asr.Model, samples []int16) {
 		} else if index == 20 && clip == 2 {
 			must(stream.EndUtterance())
 		} else if index == 20 && clip == 8 {
-			plain := map[string]string{"text": "plain"}
-			must(stream.Change(asr.Settings{Mask: []string{"the", "man"}, Options: plain}))
+			must(stream.Change(asr.Settings{"mask": []string{"the", "man"}, "text": "plain"}))
 		}
 		if clip == 7 {
 			var floats []float32
@@ -110,7 +109,7 @@ func main() {
 	args := os.Args
 	bytes, err := os.ReadFile(args[1])
 	must(err)
-	model, err := asr.OpenBytes(bytes, asr.ModelOptions{LM: args[2], Punctuation: args[3], NeuralLM: args[4]})
+	model, err := asr.OpenBytes(bytes, asr.Settings{"lm": args[2], "punctuation": args[3], "neural_lm": args[4]})
 	must(err)
 	defer model.Close()
 	var properties []string
@@ -121,19 +120,19 @@ func main() {
 	}
 	sort.Strings(properties)
 	fmt.Println(strings.Join(properties, "\n"))
-	_, err = asr.Open("/nowhere.onnx", asr.ModelOptions{})
+	_, err = asr.Open("/nowhere.onnx", nil)
 	report(err)
 	for _, settings := range []asr.Settings{
-		{Options: map[string]string{"beam_sise": "5"}},
-		{Options: map[string]string{"beam_size": "0"}},
-		{Options: map[string]string{"text": ""}},
-		{Phrases: []string{}},
-		{Mask: []string{"a\x00b"}},
+		{"beam_sise": 5},
+		{"beam_size": 0},
+		{"text": ""},
+		{"phrases": []string{}},
+		{"mask": []string{"a\x00b"}},
 	} {
 		_, err = model.Stream(16000, settings)
 		report(err)
 	}
-	_, err = model.Stream(999, asr.Settings{})
+	_, err = model.Stream(999, nil)
 	report(err)
 	for clip, path := range args[5:] {
 		bytes, err := os.ReadFile(path)

@@ -1,7 +1,6 @@
 import asrstream.AsrException;
 import asrstream.Event;
 import asrstream.Model;
-import asrstream.ModelOptions;
 import asrstream.Settings;
 import asrstream.Stream;
 import java.io.IOException;
@@ -20,7 +19,7 @@ public final class Dump {
   }
 
   private static String words(List<Event.Word> words) {
-    return words.stream().map(w -> w.text() + ":" + bits(w.start()) + ":" + bits(w.end()) + ":"
+    return words.stream().map(w -> w.word() + ":" + bits(w.start()) + ":" + bits(w.end()) + ":"
         + Integer.toHexString(Float.floatToRawIntBits(w.confidence()))).collect(Collectors.joining(" "));
   }
 
@@ -45,11 +44,11 @@ public final class Dump {
     Settings settings = new Settings();
     if (clip % 2 == 1) settings.set("chunk_ms", 320);
     if (clip == 4) {
-      settings.hotwords(List.of("theodolite", "R2", "lorry")).replace(List.of("children -> kids"));
-      settings.ownCommands(List.of("old man walked slowly down the road -> scratch that"));
+      settings.set("hotwords", List.of("theodolite", "R2", "lorry")).set("replace", List.of("children -> kids"));
+      settings.set("own_commands", List.of("old man walked slowly down the road -> scratch that"));
     }
-    if (clip == 5) settings.phrases(List.of("old", "man", "road"));
-    if (clip == 6) settings.withoutLm().set("search", "beam");
+    if (clip == 5) settings.set("phrases", List.of("old", "man", "road"));
+    if (clip == 6) settings.set("use_lm", false).set("search", "beam");
     if (clip == 9) settings.set("max_alternatives", 3);
     try (Stream stream = model.stream(clip == 3 ? 8000 : 16000, settings)) {
       stream.warnings().forEach(warning -> System.out.println("warning\t" + warning));
@@ -57,7 +56,7 @@ public final class Dump {
         short[] piece = Arrays.copyOfRange(samples, 1600 * index, Math.min(1600 * (index + 1), samples.length));
         if (index == 20 && clip == 1) stream.gap(4001);
         if (index == 20 && clip == 2) stream.endUtterance();
-        if (index == 20 && clip == 8) stream.change(new Settings().mask(List.of("the", "man")).set("text", "plain"));
+        if (index == 20 && clip == 8) stream.change(new Settings().set("mask", List.of("the", "man")).set("text", "plain"));
         if (clip == 7) {
           float[] floats = new float[piece.length];
           for (int i = 0; i < piece.length; i++) floats[i] = piece[i] / 32768f;
@@ -75,19 +74,19 @@ public final class Dump {
   }
 
   public static void main(String[] args) throws IOException {
-    ModelOptions options = new ModelOptions().lm(args[1]).punctuation(args[2]).neuralLm(args[3]);
-    try (Model model = Model.open(Files.readAllBytes(Path.of(args[0])), options)) {
+    Settings files = new Settings().set("lm", args[1]).set("punctuation", args[2]).set("neural_lm", args[3]);
+    try (Model model = Model.open(Files.readAllBytes(Path.of(args[0])), files)) {
       model.properties().forEach((name, value) -> {
         if (!name.equals("config") && !name.equals("training")) {
           System.out.println(name + "\t" + value.replace("\n", " "));
         }
       });
-      report(() -> Model.open("/nowhere.onnx", new ModelOptions()));
+      report(() -> Model.open("/nowhere.onnx", new Settings()));
       report(() -> model.stream(16000, new Settings().set("beam_sise", 5)));
       report(() -> model.stream(16000, new Settings().set("beam_size", 0)));
       report(() -> model.stream(16000, new Settings().set("text", "")));
-      report(() -> model.stream(16000, new Settings().phrases(List.of())));
-      report(() -> model.stream(16000, new Settings().mask(List.of("a\0b"))));
+      report(() -> model.stream(16000, new Settings().set("phrases", List.of())));
+      report(() -> model.stream(16000, new Settings().set("mask", List.of("a\0b"))));
       report(() -> model.stream(999, new Settings()));
       for (int clip = 0; clip < args.length - 4; clip++) {
         byte[] bytes = Files.readAllBytes(Path.of(args[4 + clip]));

@@ -53,19 +53,19 @@ func min(a, b int) int {
 	return b
 }
 
-func transcribe(model, source string, options asr.ModelOptions) (err error) {
+func transcribe(model, source string, settings asr.Settings) (err error) {
 	var audio io.Reader = os.Stdin
 	if source != "-" {
 		if audio, err = wavSamples(source); err != nil {
 			return err
 		}
 	}
-	opened, err := asr.Open(model, options)
+	opened, err := asr.Open(model, settings)
 	if err != nil {
 		return err
 	}
 	defer opened.Close()
-	stream, err := opened.Stream(16000, asr.Settings{})
+	stream, err := opened.Stream(16000, nil)
 	if err != nil {
 		return err
 	}
@@ -93,9 +93,13 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: transcribe MODEL.onnx FILE.wav|- [LM.lm [PUNCTUATION.onnx [NEURAL_LM.onnx]]]")
 		os.Exit(2)
 	}
-	paths := append(os.Args[3:], "", "", "")
-	options := asr.ModelOptions{LM: paths[0], Punctuation: paths[1], NeuralLM: paths[2]}
-	if err := transcribe(os.Args[1], os.Args[2], options); err != nil {
+	settings := asr.Settings{}
+	for i, name := range []string{"lm", "punctuation", "neural_lm"} {
+		if len(os.Args) > 3+i {
+			settings[name] = os.Args[3+i]
+		}
+	}
+	if err := transcribe(os.Args[1], os.Args[2], settings); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

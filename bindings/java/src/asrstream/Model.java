@@ -4,36 +4,32 @@ import com.sun.jna.Memory;
 import com.sun.jna.Pointer;
 import com.sun.jna.ptr.PointerByReference;
 import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.Map;
 
 /** An open model file. Threads and streams share it, and it may be closed before its streams. */
 public final class Model implements AutoCloseable {
   private Pointer handle;
 
-  public static Model open(String path, ModelOptions options) {
+  public static Model open(String path, Settings settings) {
     CLibrary c = CLibrary.Loaded.library();
     Memory file = CLibrary.text(path);
-    return new Model(options, (o, model, error) -> c.asr_model_load(file, o, model, error, error.length));
+    return new Model(settings, (s, model, error) -> c.asr_model_load(file, s, model, error, error.length));
   }
 
-  public static Model open(byte[] bytes, ModelOptions options) {
+  public static Model open(byte[] bytes, Settings settings) {
     CLibrary c = CLibrary.Loaded.library();
-    return new Model(options,
-        (o, model, error) -> c.asr_model_load_memory(bytes, bytes.length, o, model, error, error.length));
+    return new Model(settings,
+        (s, model, error) -> c.asr_model_load_memory(bytes, bytes.length, s, model, error, error.length));
   }
 
   private interface Load {
-    int from(Memory options, PointerByReference model, byte[] error);
+    int from(Pointer settings, PointerByReference model, byte[] error);
   }
 
-  private Model(ModelOptions options, Load load) {
+  private Model(Settings settings, Load load) {
     byte[] error = new byte[1024];
-    Memory given = new Memory(CLibrary.Loaded.layout("asr_model_options"));
-    List<Memory> texts = options.fill(given);
     PointerByReference model = new PointerByReference();
-    CLibrary.check(load.from(given, model, error), error);
-    java.lang.ref.Reference.reachabilityFence(texts);
+    CLibrary.check(settings.use(s -> load.from(s, model, error)), error);
     handle = model.getValue();
   }
 
@@ -51,8 +47,8 @@ public final class Model implements AutoCloseable {
   public Stream stream(int sampleRate, Settings settings) {
     byte[] error = new byte[1024];
     PointerByReference stream = new PointerByReference();
-    CLibrary.check(settings.use((options, assets) -> CLibrary.Loaded.library().asr_stream_new(handle, sampleRate,
-        options, assets, stream, error, error.length)), error);
+    CLibrary.check(settings.use(s -> CLibrary.Loaded.library().asr_stream_new(handle, sampleRate, s, stream, error,
+        error.length)), error);
     return new Stream(stream.getValue());
   }
 

@@ -25,7 +25,7 @@ public final class Stream implements AutoCloseable {
 
   /** Ends the utterance; later audio is recognized with other settings. */
   public void change(Settings settings) {
-    check(settings.use((options, assets) -> c.asr_stream_change(handle, options, assets)));
+    check(settings.use(s -> c.asr_stream_change(handle, s)));
   }
 
   /** Ends the audio; the last events follow. */
@@ -44,7 +44,7 @@ public final class Stream implements AutoCloseable {
   /** Returns the new events, oldest first. */
   public List<Event> events() {
     List<Event> events = new ArrayList<>();
-    for (Pointer event; (event = c.asr_stream_next_event(handle)) != null;) events.add(Event.of(event));
+    for (Pointer json; (json = c.asr_stream_next_json(handle)) != null;) events.add(Event.of(CLibrary.string(json)));
     return events;
   }
 

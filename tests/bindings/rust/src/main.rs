@@ -3,7 +3,7 @@ use asr_stream::*;
 
 fn words(words: &[Word]) -> String {
     let word = |w: &Word| {
-        format!("{}:{:x}:{:x}:{:x}", w.text, w.start_s.to_bits(), w.end_s.to_bits(), w.confidence.to_bits())
+        format!("{}:{:x}:{:x}:{:x}", w.word, w.start.to_bits(), w.end.to_bits(), w.confidence.to_bits())
     };
     words.iter().map(word).collect::<Vec<_>>().join(" ")
 }
@@ -11,7 +11,7 @@ fn words(words: &[Word]) -> String {
 fn print(clip: usize, stream: &mut Stream) {
     for e in stream.events() {
         let kind = e.kind;
-        let (start, end) = (e.start_s.to_bits(), e.end_s.to_bits());
+        let (start, end) = (e.start.to_bits(), e.end.to_bits());
         let (shown, raw) = (words(&e.words), words(&e.raw_words));
         let other = |o: &Alternative| format!("{}:{:x}:{}", o.text, o.confidence.to_bits(), words(&o.words));
         let others = e.alternatives.iter().map(other).collect::<Vec<_>>().join("|");
@@ -28,22 +28,17 @@ fn report<T>(result: Result<T, Error>) {
 }
 
 fn run(clip: usize, model: &Model, samples: &[i16]) -> Result<(), Error> {
-    let list = |text: &str| Some(text.split(' ').map(String::from).collect::<Vec<_>>());
     let mut settings = Settings::default();
     if clip % 2 == 1 {
         settings = settings.set("chunk_ms", 320);
     }
     match clip {
         4 => {
-            settings.hotwords = list("theodolite R2 lorry");
-            settings.replace = Some(vec!["children -> kids".into()]);
-            settings.own_commands = Some(vec!["old man walked slowly down the road -> scratch that".into()]);
+            settings = settings.list("hotwords", ["theodolite", "R2", "lorry"]).list("replace", ["children -> kids"]);
+            settings = settings.list("own_commands", ["old man walked slowly down the road -> scratch that"]);
         }
-        5 => settings.phrases = list("old man road"),
-        6 => {
-            settings.without_lm = true;
-            settings = settings.set("search", "beam");
-        }
+        5 => settings = settings.list("phrases", ["old", "man", "road"]),
+        6 => settings = settings.set("use_lm", false).set("search", "beam"),
         9 => settings = settings.set("max_alternatives", 3),
         _ => (),
     }
@@ -54,8 +49,7 @@ fn run(clip: usize, model: &Model, samples: &[i16]) -> Result<(), Error> {
             (1, 20) => stream.gap(4001)?,
             (2, 20) => stream.end_utterance()?,
             (8, 20) => {
-                let mask = list("the man");
-                stream.change(&Settings { mask, ..Default::default() }.set("text", "plain"))?
+                stream.change(&Settings::default().list("mask", ["the", "man"]).set("text", "plain"))?
             }
             _ => (),
         }
@@ -77,18 +71,17 @@ fn run(clip: usize, model: &Model, samples: &[i16]) -> Result<(), Error> {
 
 fn main() -> Result<(), Error> {
     let args: Vec<String> = std::env::args().collect();
-    let path = |index: usize| Some(args[index].clone().into());
-    let options = ModelOptions { lm: path(2), punctuation: path(3), neural_lm: path(4), ..Default::default() };
-    let model = Model::from_bytes(&std::fs::read(&args[1]).unwrap(), &options)?;
+    let files = Settings::default().set("lm", &args[2]).set("punctuation", &args[3]).set("neural_lm", &args[4]);
+    let model = Model::from_bytes(&std::fs::read(&args[1]).unwrap(), &files)?;
     for (name, value) in model.properties().iter().filter(|(name, _)| name != "config" && name != "training") {
         println!("{name}\t{}", value.replace('\n', " "));
     }
-    report(Model::open("/nowhere.onnx", &ModelOptions::default()));
+    report(Model::open("/nowhere.onnx", &Settings::default()));
     report(model.stream(16000, &Settings::default().set("beam_sise", 5)));
     report(model.stream(16000, &Settings::default().set("beam_size", 0)));
     report(model.stream(16000, &Settings::default().set("text", "")));
-    report(model.stream(16000, &Settings { phrases: Some(vec![]), ..Default::default() }));
-    report(model.stream(16000, &Settings { mask: Some(vec!["a\0b".into()]), ..Default::default() }));
+    report(model.stream(16000, &Settings::default().set("phrases", "")));
+    report(model.stream(16000, &Settings::default().list("mask", ["a\0b"])));
     report(model.stream(999, &Settings::default()));
     for (clip, path) in args[5..].iter().enumerate() {
         let bytes = std::fs::read(path).unwrap();
