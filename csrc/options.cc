@@ -201,7 +201,7 @@ OptionValue default_of(const Option& option) { return to_value(option, option.de
 
 std::string number_text(double number) {
   if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
-  for (int precision = 6;; ++precision) {
+  for (int precision = std::numeric_limits<double>::digits10;; ++precision) {
     std::stringstream text;
     text.imbue(std::locale::classic());
     text.precision(precision);

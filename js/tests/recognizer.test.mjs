@@ -345,6 +345,16 @@ test("a rejected call changes nothing", async () => {
   await far.finish();
 });
 
+test("a stream may leave out the language model", async () => {
+  const loaded = await Recognizer.load({ model, lm: LM, search: "beam" });
+  await assert.rejects(loaded.withOptions({ search: "greedy" }), /search greedy takes no language model/);
+  const variant = await loaded.withOptions({ search: "greedy", useLm: false });
+  const greedy = await recognizer.withOptions({ search: "greedy" });
+  assert.deepEqual(await recognize(samples, { by: variant }), await recognize(samples, { by: greedy }));
+  await Promise.all([variant, greedy].map((made) => made.close()));
+  await loaded.close();
+});
+
 test("one odd line never refuses a list", async () => {
   for (const [name, line] of [
     ["hotwords", "Bertie:nan"], ["hotwords", "Star Trek: Voyager"],

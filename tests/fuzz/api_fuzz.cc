@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "options.h"
+#include "search/spelling.h"
 #include "wav.h"
 
 namespace {
@@ -177,9 +178,13 @@ struct Settings {
 
 class Session {
  public:
-  ~Session() { asr_stream_free(stream_); }
+  ~Session() {
+    take_json();
+    asr_stream_free(stream_);
+  }
 
   void open(Bytes& bytes) {
+    take_json();
     asr_stream_free(stream_);
     stream_ = nullptr;
     end_of_final_s_ = 0.0;
@@ -247,6 +252,15 @@ class Session {
   }
 
  private:
+  void take_json() {  // of the events that are left
+    while (const char* text = asr_stream_next_json(stream_)) {
+      const std::string_view json = text;
+      require(json.front() == '{' && json.back() == '}', "an event is an object");
+      require(asr_stream::is_utf8(json) && json.find_first_of("\n\t\x1b") == json.npos, "JSON is UTF-8 on one line");
+      require(json.find(":null") == json.npos, "numbers are finite");
+    }
+  }
+
   void note(const Settings& settings) {  // an utterance that has begun still has the former settings
     commands_ |= settings.get("commands") == "true" || asr_settings_get(settings.handle, "own_commands") != nullptr;
     max_alternatives_ = std::max(max_alternatives_, std::stoi(settings.get("max_alternatives")));

@@ -223,6 +223,18 @@ def test_unknown_names_are_attribute_errors() -> None:
 # ---- variants ----
 
 
+def test_a_stream_may_leave_out_the_language_models(tiny_onnx: Path, pairs_lm: Path, conversation: np.ndarray) -> None:
+    """As if there were none; another variant uses the open ones again."""
+    recognizer = Recognizer(tiny_onnx, lm=pairs_lm, search="beam", phrases=["AB"])
+    bare = recognizer.with_options(use_lm=False, search="greedy", phrases=None)
+    assert bare.language_model is None and bare.fusion is None and bare.lm == pairs_lm
+    assert bare.with_options(use_lm=True, search="beam").language_model is recognizer.language_model
+    without = recognizer.with_options(lm=None)
+    for options in ({"phrases": None}, {}):
+        events = recognize(recognizer.with_options(use_lm=False, **options), conversation)
+        assert events == recognize(without.with_options(**options), conversation)
+
+
 VALUES: dict[str, tuple[object, ...]] = {
     "search": ("greedy", "beam"),
     "lm": ("auto", None, "pairs"),
@@ -232,6 +244,7 @@ VALUES: dict[str, tuple[object, ...]] = {
     "hotwords": (["AB CD"],),
     "phrases": (["AB", "CD"],),
     "beam_size": (7,),
+    "use_lm": (False,),
 }
 
 
@@ -312,7 +325,7 @@ def test_neural_lm_without_effect_is_refused(onnx: OnnxModel) -> None:
 def test_a_list_without_end_is_refused(onnx: OnnxModel) -> None:
     with pytest.raises(ValueError, match="the list hotwords has more than 1048576 bytes"):
         Recognizer(onnx, hotwords="/dev/zero")
-    with pytest.raises(ValueError, match="phrases: the list has more than 1048576 characters"):
+    with pytest.raises(ValueError, match="the list phrases has more than 1048576 bytes"):
         Recognizer(onnx, phrases=["AB CD"] * 200_000)
 
 
