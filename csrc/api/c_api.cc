@@ -151,7 +151,11 @@ std::int32_t to_threads(std::string_view text) {
 
 // value: NULL for the default.
 void set(asr_settings& settings, std::string_view name, const char* value) {
-  if (const ModelFile* file = find_file(name)) {
+  const ModelFile* file = find_file(name);
+  if ((file || name == kRuntime) && value && !*value) {
+    throw std::invalid_argument(std::string(name) + " is empty; name a file, or set NULL for none");
+  }
+  if (file) {
     settings.model.*file->bytes = std::string();
     settings.model.*file->file = value ? value : "";
   } else if (name == kRuntime) {

@@ -151,6 +151,8 @@ def test_a_setting_is_set_and_read_by_its_name(library: Any) -> None:
         ("beam_size", b"64", "beam_size is no file; set a text"),
         ("search", "best", "search is 'best'; it must be one of greedy, beam, rescore, joint"),
         ("second_pass", "1", "second_pass is '1'; it must be true or false"),
+        ("lm", "", "lm is empty; name a file, or set NULL for none"),
+        ("onnxruntime", "", "onnxruntime is empty; name a file, or set NULL for none"),
         ("num_threads", "1025", "num_threads is '1025'; it must be a whole number in [0, 1024]"),
         ("mask", "x" * (1 << 20) + "y", "the list mask has more than 1048576 bytes; leave entries out"),
     ):

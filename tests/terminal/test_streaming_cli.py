@@ -314,7 +314,7 @@ def test_what_writes_wrong_words_is_told_once(
         pronounced = [] if given["lm"] == "spelled.lm" else ["AA"]
         lm = SimpleNamespace(num_ngrams=[num_words + 3], phones=pronounced) if num_words else None
         onnx = SimpleNamespace(metadata=SimpleNamespace(phones=phones, language="de"))
-        options = {name: given[name] for name in ("search", "phrases")}
+        options = {name: given[name] for name in ("search", "phrases")} | {"use_lm": True}
         made = SimpleNamespace(onnx=onnx, language_model=lm, skipped_lines=(), _given=given, **options)
         made.spelling_warning = Recognizer.spelling_warning.fget(made)  # type: ignore[attr-defined]
         return made

@@ -27,8 +27,8 @@
  * stream only when no call uses it. The only calls that wait for another thread are asr_stream_new and
  * asr_stream_change, while a thread builds a lexicon or opens the decoder of the same model, and asr_model_load, while
  * a thread loads ONNX Runtime. The library starts no threads, except those of ONNX Runtime if
- * num_threads is not 1. All work is done within accept, gap, end_utterance, change and finish. An asr_settings is used by
- * one thread at a time.
+ * num_threads is not 1. All work is done within accept, gap, end_utterance, change and finish. An asr_settings is used
+ * by one thread at a time.
  *
  * Failures. The library never exits, prints, or throws an exception: every failure is returned as a status, with a
  * sentence about it. A call that is rejected changes nothing. Damaged files and any arguments except invalid pointers
@@ -144,8 +144,8 @@ ASR_API const char *asr_settings_get(asr_settings *settings, const char *name);
 /* Receives the log of a model and of its streams, which it must outlive; NULL: none. */
 ASR_API void asr_settings_set_log(asr_settings *settings, asr_log_callback log, void *user_data);
 
-/* Opens a model file, or its bytes (needed only during the call). `settings` may be NULL. On failure *model is NULL, and
- * `error` is as above. */
+/* Opens a model file, or its bytes (needed only during the call). `settings` may be NULL. On failure *model is NULL,
+ * and `error` is as above. */
 ASR_API asr_status asr_model_load(const char *path, const asr_settings *settings, asr_model **model, char *error,
                                   size_t error_size);
 ASR_API asr_status asr_model_load_memory(const void *data, size_t size, const asr_settings *settings,
@@ -185,8 +185,8 @@ ASR_API asr_status asr_stream_gap(asr_stream *stream, int64_t num_samples);
 /* Ends the utterance here, regardless of the endpoint rules; its FINAL follows. The audio continues. */
 ASR_API asr_status asr_stream_end_utterance(asr_stream *stream);
 
-/* Ends the utterance here; later audio is recognized with these settings; NULL as in asr_stream_new. If they are invalid,
- * nothing changes. */
+/* Ends the utterance here; later audio is recognized with these settings; NULL as in asr_stream_new. If they are
+ * invalid, nothing changes. */
 ASR_API asr_status asr_stream_change(asr_stream *stream, const asr_settings *settings);
 
 /* Ends the audio: decodes the rest and ends the last utterance. A second call has no effect. */
