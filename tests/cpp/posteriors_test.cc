@@ -40,7 +40,7 @@ TEST(Posteriors, WordPosteriorIsTheSumOverSentences) {
 TEST(PreferWords, ASentenceLosesForEachWordThatItLacks) {
   const std::vector<std::int32_t> stable{7, 8, 8};
   std::vector<Hypothesis> sentences{sentence({7, 9, 8}, -10.0),     sentence({5, 7, 8, 8, 9}, -10.3),
-                                    sentence({8, 7}, -10.4),        sentence({}, -11.0),
+                                    sentence({8, 7}, -10.4),        sentence(std::vector<std::int32_t>(), -11.0),
                                     sentence({7, 8, 8, 6}, -11.0)};
   prefer_words(sentences, 4, stable, 0.4);
   const std::vector<std::pair<std::size_t, double>> expected{
