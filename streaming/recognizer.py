@@ -56,8 +56,8 @@ class Recognizer:
     num_threads: threads of ONNX Runtime for each step. An open `model` has its own.
 
     Every option of recognition is a keyword argument and an attribute. A list is a list of strings, such as
-    hotwords=["Abbey Road", "Leighton:2"], or a file with one per line. Lines that cannot be used are skipped; `warnings`
-    names them.
+    hotwords=["Abbey Road", "Leighton:2"], or a file with one per line. Lines that cannot be used are skipped;
+    `warnings` names them.
 
     """
         + "\n    ".join(f"{name}: {described(option)}" for name, option in OPTIONS.items())
