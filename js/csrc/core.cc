@@ -176,8 +176,6 @@ void answer(Stream& self, const val& outputs) {
   });
 }
 
-}
-
 val take_events(Stream& self) {
   val events = val::array();
   for (const Event& event : self.take_events()) {
