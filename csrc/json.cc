@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "options.h"
-#include "search/spelling.h"
+#include "utf8.h"
 
 namespace asr_stream {
 

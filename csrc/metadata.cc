@@ -10,7 +10,7 @@
 
 #include "contract.h"
 #include "options.h"
-#include "search/spelling.h"
+#include "utf8.h"
 #include "text/language.h"
 
 namespace asr_stream {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "checksum.h"
-#include "search/spelling.h"
+#include "utf8.h"
 
 namespace asr_stream {
 

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <type_traits>
 
-#include "search/spelling.h"
+#include "utf8.h"
 
 namespace asr_stream {
 

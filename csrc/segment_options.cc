@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "search/hotwords.h"
-#include "search/spelling.h"
 #include "search/words.h"
 #include "text/formatter.h"
 

@@ -24,7 +24,7 @@
 #include "api/model_stream.h"
 #include "exclusive_use.h"
 #include "json.h"
-#include "search/spelling.h"
+#include "utf8.h"
 
 using asr_stream::ExclusiveUse;
 using asr_stream::Model;

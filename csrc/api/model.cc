@@ -11,6 +11,7 @@
 #include "api/failure.h"
 #include "onnx_file.h"
 #include "search/spelling.h"
+#include "utf8.h"
 
 namespace asr_stream {
 

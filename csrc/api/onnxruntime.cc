@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "api/failure.h"
-#include "search/spelling.h"
+#include "utf8.h"
 
 #if defined(_WIN32)
 #define WIN32_LEAN_AND_MEAN

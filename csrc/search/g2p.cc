@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "search/spelling.h"
+#include "utf8.h"
 
 namespace asr_stream {
 

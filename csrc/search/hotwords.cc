@@ -13,6 +13,7 @@
 #include "search/g2p.h"
 #include "search/spelling.h"
 #include "text/letter_case.h"
+#include "utf8.h"
 
 namespace asr_stream {
 

@@ -8,7 +8,7 @@
 
 #include "contract.h"
 #include "metadata.h"
-#include "search/spelling.h"
+#include "utf8.h"
 
 namespace asr_stream {
 

@@ -12,7 +12,7 @@
 #endif
 
 #include "checksum.h"
-#include "search/spelling.h"
+#include "utf8.h"
 
 namespace asr_stream {
 

@@ -7,6 +7,7 @@
 
 #include "search/g2p.h"
 #include "search/spelling.h"
+#include "utf8.h"
 
 namespace asr_stream {
 

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "search/spelling.h"
+#include "utf8.h"
 #include "text/letter_case.h"
 #include "text/replacements.h"
 

@@ -1,6 +1,5 @@
 #include "text/language.h"
 
-#include "search/spelling.h"
 #include "text/de/german.h"
 #include "text/en/english.h"
 

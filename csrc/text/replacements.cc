@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "search/spelling.h"
+#include "utf8.h"
 #include "text/letter_case.h"
 
 namespace asr_stream {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "search/spelling.h"
+#include "utf8.h"
 
 namespace asr_stream {
 namespace {

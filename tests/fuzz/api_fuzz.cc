@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "options.h"
-#include "search/spelling.h"
+#include "utf8.h"
 #include "wav.h"
 
 namespace {

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "search/spelling.h"
+#include "utf8.h"
 #include "text/en/english.h"
 
 namespace asr_stream {
