@@ -6,9 +6,6 @@
 #include <utility>
 #include <variant>
 
-#include "text/formatter.h"
-#include "text/letter_case.h"
-
 namespace asr_stream {
 
 namespace {
@@ -289,12 +286,9 @@ void Segment::report_partial(bool finished) {
   for (std::size_t i = 1; i < words.size(); ++i) stable = std::min(stable, num_alike(found, words[i]));
   stable = std::max(stable, std::min(num_stable_, num_alike(found, partial_)));
   if (!finished && stable < found.size() && is_rare(likely.front())) found.pop_back();
-  // An obscene fragment may be the beginning of another word, so it is hidden until it is stable.
-  if (const Language* language = options_->text ? options_->text->language : nullptr) {
-    const auto first = found.begin() + static_cast<std::ptrdiff_t>(std::min(stable, found.size()));
-    const auto is_obscene = [&](const Word& word) { return language->is_obscene(to_lower(word.text)); };
-    found.erase(std::find_if(first, found.end(), is_obscene), found.end());
-  }
+  const auto first_unstable = found.begin() + static_cast<std::ptrdiff_t>(std::min(stable, found.size()));
+  const auto is_hidden = [this](const Word& word) { return options_->hides_fragment(word.text); };
+  found.erase(std::find_if(first_unstable, found.end(), is_hidden), found.end());
   const bool is_unchanged = found.size() == partial_.size() && num_alike(found, partial_) == found.size();
   if (is_unchanged && stable == num_stable_) return;
   partial_ = found;

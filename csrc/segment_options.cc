@@ -6,6 +6,7 @@
 #include "search/hotwords.h"
 #include "search/words.h"
 #include "text/formatter.h"
+#include "text/letter_case.h"
 
 namespace asr_stream {
 
@@ -47,6 +48,10 @@ void SegmentOptions::calibrate(const Calibration& measured) {
   calibration = measured;
   endpointer.with_punctuation = measured.endpoint_with_punctuation;
   endpointer.without_punctuation = measured.endpoint_without_punctuation;
+}
+
+bool SegmentOptions::hides_fragment(const std::string& word) const {
+  return text && text->language && text->language->is_obscene(to_lower(word));
 }
 
 LmFusionOptions lm_weights(const Options& options) {

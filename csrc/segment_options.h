@@ -67,6 +67,9 @@ struct SegmentOptions {
   std::vector<std::string> skipped_lines;  // one sentence for each line of a list that cannot be used
   std::string punctuation_warning;         // empty if the network is used, or there is none
   std::shared_ptr<const TextOptions> text;  // how a stream formats its words (text/formatter.h); null: not at all
+  // Whether partials hide this word, and those after it, until it is stable: an obscene one may be the beginning of
+  // another word.
+  bool hides_fragment(const std::string& word) const;
 };
 
 LmFusionOptions lm_weights(const Options& options);
