@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -118,6 +119,22 @@ def timed_events(recognizer: Recognizer, samples: np.ndarray, block: int) -> Ite
         yield from [(stream.sample_offset / SAMPLE_RATE, event) for event in stream.events()]
     stream.finish()
     yield from [(stream.sample_offset / SAMPLE_RATE, event) for event in stream.events()]
+
+
+def by_speaker(clips: Iterable[Clip]) -> list[list[Clip]]:
+    """The utterances of each speaker, in order."""
+
+    def speaker(clip: Clip) -> str:
+        return clip.speaker
+
+    return [list(group) for _, group in groupby(sorted(clips, key=speaker), speaker)]
+
+
+def room_tone(samples: np.ndarray, seconds: float) -> np.ndarray:
+    """Noise at the level of the quietest 5 % of `samples`."""
+    frames = samples[: len(samples) // 400 * 400].reshape(-1, 400)
+    level = np.percentile(np.sqrt((frames**2).mean(1)), 5)
+    return np.random.default_rng(0).normal(0, level, int(16000 * seconds)).astype(np.float32)
 
 
 def progress(items: Iterable[T], name: str) -> Iterable[T]:

@@ -30,8 +30,7 @@ from typing import Any
 
 import numpy as np
 import soundfile
-from command import progress, recognize, show
-from endpoints import by_speaker, room_tone
+from command import by_speaker, progress, recognize, room_tone, show
 from memory import resident_mb
 
 from asr.data.audio import MAX_NOISE_S, find_sounds, read_audio

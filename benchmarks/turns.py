@@ -32,8 +32,7 @@ from typing import Any
 
 import numpy as np
 import soxr
-from command import aligned_words, new_parser, progress, show, utterances
-from endpoints import room_tone
+from command import aligned_words, new_parser, progress, room_tone, show, utterances
 from stability import Tally, follow
 from streams import Server
 from websockets.asyncio.client import connect

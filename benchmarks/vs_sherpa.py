@@ -50,15 +50,15 @@ def our_streams(args: argparse.Namespace, endpoints: bool) -> Callable[[], tuple
     settings: dict[str, Any] = {"second_pass": False, "neural_lm": None, "text": "plain", "punctuation": None}
     settings |= {"lm": args.lm} if graph_file(args).exists() else {"search": "greedy", "lm": None}
     recognizer = Recognizer(model_file(args), chunk_ms=args.chunk_ms, **settings, **limits)
-    step = recognizer.onnx.step
+    run = recognizer.onnx.encoder.run
     num_steps = 0
 
     def counted(*arguments: Any) -> Any:
         nonlocal num_steps
         num_steps += 1
-        return step(*arguments)
+        return run(*arguments)
 
-    recognizer.onnx.step = counted  # type: ignore[method-assign]
+    recognizer.onnx.encoder.run = counted  # type: ignore[method-assign]
 
     def make() -> tuple[Feed, Callable[[], str]]:
         stream = recognizer.stream()

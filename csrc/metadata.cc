@@ -177,6 +177,7 @@ ModelMetadata::ModelMetadata(const std::map<std::string, std::string>& propertie
     wanted.text ? expected << wanted.text : expected << wanted.number;
     entries.throw_damaged(wanted.key, "'" + expected.str() + "', the only supported value");
   }
+  entries.integer("num_layers", 1, kMaxSize);
   dim = entries.integer("dim", 1, kMaxSize);
   default_chunk_size = entries.integer("default_chunk_size", 1, max_frames("chunk_ms"));
   default_left_context = entries.integer("default_left_context", 0, max_frames("left_context_ms"));

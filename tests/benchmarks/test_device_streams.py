@@ -33,8 +33,9 @@ def test_each_chunk_is_recognized_when_it_is_spoken(
     recognizer: Recognizer, audio: np.ndarray, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     num_chunks = []
-    step = recognizer.onnx.step
-    monkeypatch.setattr(recognizer.onnx, "step", lambda *a: num_chunks.append(len(a[0])) or step(*a))
+    encoder = recognizer.onnx.encoder
+    run = encoder.run
+    monkeypatch.setattr(encoder, "run", lambda inputs, *a: num_chunks.append(len(inputs["x"])) or run(inputs, *a))
     found = benchmark.speak(recognizer, audio, 3, ARGS)
     assert found.num_streams == 3 and found.mean_batch >= 1 and found.cpu_ms > 0
     # 4 s minus the phases of the streams, in chunks of 160 ms, without those in the first 2 s.

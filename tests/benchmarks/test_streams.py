@@ -22,14 +22,14 @@ def test_chunk_is_decoded_with_the_message_completing_it(
 ) -> None:
     model = OnnxModel(tiny_onnx)
     stream = Recognizer(model, chunk_ms=chunk_ms, second_pass=False).stream()
-    step, num_steps, decoded_with = model.step, 0, []
+    run, num_steps, decoded_with = model.encoder.run, 0, []
 
     def counted(*arguments: Any) -> Any:
         nonlocal num_steps
         num_steps += 1
-        return step(*arguments)
+        return run(*arguments)
 
-    model.step = counted  # type: ignore[method-assign]
+    model.encoder.run = counted  # type: ignore[method-assign]
     for begin in range(0, len(conversation), streams.MESSAGE):
         before = num_steps
         stream.accept_waveform(conversation[begin : begin + streams.MESSAGE])

@@ -71,9 +71,9 @@ def test_cpp_streams_give_their_warnings(flags: list[str], environment: dict[str
 #include <asr_stream/asr_stream.hpp>
 #include <iostream>
 int main(int, char** arguments) {
-  asr::Assets assets;
-  assets.hotwords = "Theodolite\nR2";
-  const asr::Stream stream(asr::Model(arguments[1]), {}, assets);
+  asr::Settings settings;
+  settings.set("hotwords", "Theodolite\nR2");
+  const asr::Stream stream(asr::Model(arguments[1]), settings);
   for (const std::string& warning : stream.warnings()) std::cout << warning << '\n';
 }
 """)

@@ -11,7 +11,8 @@ namespace asr_stream {
 namespace {
 
 TEST(Json, TextOfAnyBytesIsQuoted) {
-  EXPECT_EQ(json_text("caf\xC3\xA9 \"\\\n\x1F\x7F \xF0\x9F\x98\x80"), "\"caf\xC3\xA9 \\\"\\\\\\u000a\\u001f\x7F \xF0\x9F\x98\x80\"");
+  EXPECT_EQ(json_text("caf\xC3\xA9 \"\\\n\x1F\x7F \xF0\x9F\x98\x80"),
+            "\"caf\xC3\xA9 \\\"\\\\\\u000a\\u001f\x7F \xF0\x9F\x98\x80\"");
   EXPECT_EQ(json_text(std::string("a\0b", 3)), "\"a\\u0000b\"");
   const std::string wrong = "\xEF\xBF\xBD";  // U+FFFD
   EXPECT_EQ(json_text("\xC3(\xFF\xE2\x82"), '"' + wrong + '(' + wrong + wrong + wrong + '"');
