@@ -9,7 +9,7 @@
 namespace asr_stream {
 namespace {
 
-Hypothesis sentence_of(std::vector<std::int32_t> words, double score) {
+Hypothesis said(std::vector<std::int32_t> words, double score) {
   Hypothesis result;
   result.words = std::move(words);
   result.log_prob = score - 3.0;  // all parts of a score have the same weight
@@ -19,8 +19,8 @@ Hypothesis sentence_of(std::vector<std::int32_t> words, double score) {
 }
 
 TEST(Posteriors, WordPosteriorIsTheSumOverSentences) {
-  std::vector<Hypothesis> sentences{sentence_of({7, 8, 9}, -10.0), sentence_of({7, 5, 8, 9}, -12.0), sentence_of({7, 8}, -14.0),
-                                    sentence_of({9, 7, 8}, -15.0)};
+  std::vector<Hypothesis> sentences{said({7, 8, 9}, -10.0), said({7, 5, 8, 9}, -12.0), said({7, 8}, -14.0),
+                                    said({9, 7, 8}, -15.0)};
   set_posteriors(sentences, 4, 2);
   double total = 0.0;
   for (const Hypothesis& each : sentences) total += each.posterior;
@@ -39,9 +39,9 @@ TEST(Posteriors, WordPosteriorIsTheSumOverSentences) {
 
 TEST(PreferWords, ASentenceLosesForEachWordThatItLacks) {
   const std::vector<std::int32_t> stable{7, 8, 8};
-  std::vector<Hypothesis> sentences{sentence_of({7, 9, 8}, -10.0),     sentence_of({5, 7, 8, 8, 9}, -10.3),
-                                    sentence_of({8, 7}, -10.4),        sentence_of({}, -11.0),
-                                    sentence_of({7, 8, 8, 6}, -11.0)};
+  std::vector<Hypothesis> sentences{said({7, 9, 8}, -10.0), said({5, 7, 8, 8, 9}, -10.3),
+                                    said({8, 7}, -10.4), said({}, -11.0),
+                                    said({7, 8, 8, 6}, -11.0)};
   prefer_words(sentences, 4, stable, 0.4);
   const std::vector<std::pair<std::size_t, double>> expected{
       {5, -10.3}, {3, -10.4}, {2, -11.2}, {0, -12.2}, {4, -11.0}};
@@ -52,15 +52,15 @@ TEST(PreferWords, ASentenceLosesForEachWordThatItLacks) {
 }
 
 TEST(Posteriors, ASentenceAloneIsCertain) {
-  std::vector<Hypothesis> sentences{sentence_of({7}, -200.0)};
+  std::vector<Hypothesis> sentences{said({7}, -200.0)};
   set_posteriors(sentences, 1, 5);
   EXPECT_EQ(sentences[0].posterior, 1.0f);
   EXPECT_EQ(sentences[0].word_posteriors, std::vector<float>{1.0f});
 }
 
 TEST(Posteriors, UnscoredSentencesChangeNoOther) {
-  std::vector<Hypothesis> scored{sentence_of({7, 8}, -10.0), sentence_of({7, 9}, -12.0)}, all = scored;
-  for (int i = 0; i < 20; ++i) all.push_back(sentence_of({7, 8, 8}, -12.0));
+  std::vector<Hypothesis> scored{said({7, 8}, -10.0), said({7, 9}, -12.0)}, all = scored;
+  for (int i = 0; i < 20; ++i) all.push_back(said({7, 8, 8}, -12.0));
   set_posteriors(scored, 2, 2);
   set_posteriors(all, 2, 3);
   double others = 0.0;
