@@ -172,10 +172,8 @@ ModelMetadata::ModelMetadata(const std::map<std::string, std::string>& propertie
     const std::string& text = entries.text(wanted.key);
     double found = 0.0;
     if (wanted.text ? text == wanted.text : parse(text, found) && found == wanted.number) continue;
-    std::ostringstream expected;
-    expected.imbue(std::locale::classic());
-    wanted.text ? expected << wanted.text : expected << wanted.number;
-    entries.throw_damaged(wanted.key, "'" + expected.str() + "', the only supported value");
+    const std::string expected = wanted.text ? wanted.text : number_text(wanted.number);
+    entries.throw_damaged(wanted.key, "'" + expected + "', the only supported value");
   }
   entries.integer("num_layers", 1, kMaxSize);
   dim = entries.integer("dim", 1, kMaxSize);
