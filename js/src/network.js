@@ -52,12 +52,14 @@ export class Network {
   #ort;
   #session;
   #states;
+  #stateNames;
   #last = Promise.resolve(); // ONNX Runtime supports one run at a time
 
   constructor(ort, session, states) {
     this.#ort = ort;
     this.#session = session;
     this.#states = states;
+    this.#stateNames = states(0).map(({ name }) => name);
   }
 
   // Does `work` of the core. Resolves to the outputs, {data, shape} each. states: a Map of the stream's states by slot,
@@ -70,8 +72,7 @@ export class Network {
     this.#last = run.catch(() => {});
     const found = await run;
     if (state?.keeps) {
-      const names = this.#states(0).map(({ name }) => name);
-      states.set(state.slot, Object.fromEntries(names.map((name) => [name, found[`new_${name}`]])));
+      states.set(state.slot, Object.fromEntries(this.#stateNames.map((name) => [name, found[`new_${name}`]])));
     } else if (state) {
       states.delete(state.slot);
     }
