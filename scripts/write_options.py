@@ -49,16 +49,23 @@ def python_fields() -> Iterator[str]:
         yield f"    {option.name}: {types.get(option.type, 'int')} | None"
 
 
-def between(text: str, lines: Iterator[str]) -> str:
-    """Replaces the text between two markers in `text` with `lines`."""
-    marked = r"(<options>[^\n]*\n).*?([^\n]*</options>)"
-    return re.sub(marked, lambda mark: "".join((mark[1], *(f"{line}\n" for line in lines), mark[2])), text, flags=re.S)
+def between(text: str, part: str, content: str) -> str:
+    """Replaces the lines between the markers <part> and </part>. Raises ValueError unless `text` has them once."""
+    marked = re.compile(rf"(<{part}>[^\n]*\n).*?([^\n]*</{part}>)", re.S)
+    text, count = marked.subn(lambda mark: mark[1] + content + mark[2], text)
+    if count != 1:
+        raise ValueError(f"there are {count} parts <{part}>; there must be 1")
+    return text
+
+
+def with_options(text: str, lines: Iterator[str]) -> str:
+    return between(text, "options", "".join(f"{line}\n" for line in lines))
 
 
 WRITTEN = {
-    "docs/reference/options.md": lambda text: between(text, docs_table()),
-    "js/src/index.d.ts": lambda text: between(text, javascript_fields()),
-    "asr/_core.pyi": lambda text: between(text, python_fields()),
+    "docs/reference/options.md": lambda text: with_options(text, docs_table()),
+    "js/src/index.d.ts": lambda text: with_options(text, javascript_fields()),
+    "asr/_core.pyi": lambda text: with_options(text, python_fields()),
 }
 """Files of the source tree, and the function that updates their text."""
 

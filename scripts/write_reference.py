@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from write_options import ROOT, between
+
 from asr.options import OPTIONS
 
-ROOT = Path(__file__).parents[1]
 COMMAND = "python scripts/write_reference.py"
 
 PYTHON: dict[str, dict[str, str]] = {
@@ -62,8 +63,7 @@ def lookup(path: str) -> Any:
 
 def annotation(value: Any) -> str:
     forward = getattr(value, "__forward_arg__", None)  # of a NamedTuple
-    text = value if isinstance(value, str) else forward or inspect.formatannotation(value)
-    return text.replace("_List", "str | Path | Sequence[str] | None")
+    return value if isinstance(value, str) else forward or inspect.formatannotation(value)
 
 
 def parameter(each: inspect.Parameter) -> str:
@@ -200,11 +200,7 @@ def updated(name: str) -> str:
     """The text of a page with the present content of its marked parts."""
     text = page(name).read_text(encoding="utf-8")
     for part, made in WRITTEN[name].items():
-        marked = re.compile(rf"(<!-- <{part}>[^\n]*\n).*?(<!-- </{part}> -->)", re.S)
-        content = made()
-        text, count = marked.subn(lambda mark, content=content: mark[1] + content + mark[2], text)  # type: ignore[misc]
-        if count != 1:
-            raise SystemExit(f"{page(name)} has {count} parts <{part}>; it must have 1")
+        text = between(text, part, made())
     return text
 
 
