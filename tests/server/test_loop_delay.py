@@ -82,11 +82,12 @@ class Served(threading.Thread):
         self._uvicorn.should_exit = True
         self.join()
 
-    def busiest_ms(self, talk: Callable[[], Any], tries: int = 1) -> float:
-        """The longest iteration of the loop while a client sends messages, in the best of `tries`: a garbage
-        collection may fall into any of many iterations."""
+    def busiest_ms(self, talk: Callable[[], Any]) -> float:
+        """The longest iteration of the loop while a client sends messages. A garbage collection or a busy machine
+        may lengthen one try of five; work that grows with a message lengthens each of them, if it opens
+        a connection of its own: a session keeps the lists that it was sent."""
         found = []
-        for _ in range(tries):
+        while len(found) < 5 and min(found, default=LIMIT_MS) >= LIMIT_MS:
             self.probe.busiest_ms = 0.0
             talk()
             found.append(self.probe.busiest_ms)
@@ -146,15 +147,15 @@ def test_realtime(served: Served, kind: str) -> None:
     messages, last = REALTIME[kind]
 
     def talk() -> None:
-        for message in messages:
-            socket.send(message)
-        for _ in range(sum(last in "session.updated error" for _ in messages) or 1):
-            while not json.loads(socket.recv(60))["type"].endswith(last):
-                pass
+        with connect(f"ws://127.0.0.1:{served.port}/v1/realtime", compression=None) as socket:
+            socket.recv(60)
+            for message in messages:
+                socket.send(message)
+            for _ in range(sum(last in "session.updated error" for _ in messages) or 1):
+                while not json.loads(socket.recv(60))["type"].endswith(last):
+                    pass
 
-    with connect(f"ws://127.0.0.1:{served.port}/v1/realtime", compression=None) as socket:
-        socket.recv(60)
-        assert served.busiest_ms(talk, tries=3 if len(messages) > 1000 else 1) < LIMIT_MS
+    assert served.busiest_ms(talk) < LIMIT_MS
 
 
 PHRASES = ["".join(word) for word in np.random.default_rng(2).choice(list("etaoinshrdlu"), (1600, 12))]
@@ -169,13 +170,13 @@ VOSK = {
 @pytest.mark.parametrize("kind", VOSK)
 def test_vosk(served: Served, kind: str) -> None:
     def talk() -> None:
-        for message in VOSK[kind]:
-            socket.send(message)
-            if "config" not in str(message[:20]):
-                socket.recv(60)
+        with connect(f"ws://127.0.0.1:{served.port}/vosk", compression=None) as socket:
+            for message in VOSK[kind]:
+                socket.send(message)
+                if "config" not in str(message[:20]):
+                    socket.recv(60)
 
-    with connect(f"ws://127.0.0.1:{served.port}/vosk", compression=None) as socket:
-        assert served.busiest_ms(talk) < LIMIT_MS
+    assert served.busiest_ms(talk) < LIMIT_MS
 
 
 @pytest.mark.parametrize("opcode", [TEXT, BINARY, PING])
@@ -191,7 +192,7 @@ def test_smallest_frames(served: Served, opcode: int) -> None:
                 client.sendall(3000 * (head + bytes(4)) + frame(CLOSE, b""))
             rest(client)
 
-    assert served.busiest_ms(flood, tries=3) < LIMIT_MS
+    assert served.busiest_ms(flood) < LIMIT_MS
 
 
 def test_wyoming(served: Served) -> None:
