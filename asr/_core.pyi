@@ -42,7 +42,12 @@ PHONE_OUTPUT: str
 @final
 class ModelMetadata:
     def __init__(self, properties: dict[str, str]) -> None: ...
-    decoder_states: Final[list[StateTensor]]
+
+class DecoderMetadata:
+    tokens: Final[list[str]]
+    dim: Final[int]
+    states: Final[list[StateTensor]]
+    def __init__(self, properties: dict[str, str]) -> None: ...
 
 # A tensor that a stream carries between encoder steps, from a row such as
 # "state_keys float32 N,6,C,192" (csrc/metadata.h).
@@ -64,7 +69,10 @@ def language_name(code: str) -> str: ...
 
 DECODER_INPUTS: tuple[str, ...]
 DECODER_OUTPUTS: tuple[str, ...]
-DECODER_PAST: tuple[str, ...]
+DECODER_STEP_INPUT: str
+DECODER_STEP_OUTPUT: str
+DECODER_TYPE: str
+DECODER_VERSION: int
 NEURAL_LM_TYPE: str
 NEURAL_LM_VERSION: int
 NEURAL_LM_INPUTS: tuple[str, ...]
@@ -73,7 +81,6 @@ PUNCTUATION_TYPE: str
 PUNCTUATION_VERSION: int
 PUNCTUATION_INPUTS: tuple[str, ...]
 PUNCTUATION_OUTPUTS: tuple[str, ...]
-DECODER_STEP_OUTPUTS: tuple[str, ...]
 
 # The options of recognition (csrc/options.h).
 @final
@@ -347,12 +354,11 @@ class SegmentOptions:
         phrases: Phrases | None = None,
         punctuation: PunctuationMetadata | None = None,
         neural_lm: NeuralLmMetadata | None = None,
+        decoder: DecoderMetadata | None = None,
         second_pass_window: int = 125,
     ) -> None: ...
     punctuation_warning: Final[str]
     skipped_lines: Final[list[str]]
-    rescores: Final[bool]
-    searches_jointly: Final[bool]
 
 @final
 class NeuralLmMetadata:
@@ -438,7 +444,7 @@ class Resampler:
 
 ONNX_OPSET: int
 
-def read_onnx_properties(data: bytes, *, has_checksum: bool = True) -> dict[str, str]: ...
+def read_onnx_properties(data: bytes) -> dict[str, str]: ...
 def checksum(data: bytes) -> int: ...
 
 # Case and punctuation (csrc/text/punctuation.h).

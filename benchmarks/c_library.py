@@ -23,6 +23,7 @@ import numpy as np
 from asr import Recognizer
 from asr.lm.packed import BUNDLED
 from asr.runtime.neural_lm import bundled_neural_lm
+from asr.runtime.onnx_decoder import decoder_beside
 from asr.runtime.onnx_model import bundled_model
 from asr.runtime.punctuation import bundled_punctuation
 from asr.runtime.search import Word
@@ -96,10 +97,12 @@ class CLibrary:
         self.c.asr_settings_new.restype = c_void_p
 
     def model(self, source: str | Path | bytes, log: Any = None, **given: Any) -> CModel:
-        """Opens a model file or its bytes. given: settings. Punctuation and neural language model have the same
-        defaults as in Python."""
+        """Opens a model file or its bytes. given: settings. Punctuation, neural language model and decoder have the
+        same defaults as in Python."""
         given.setdefault("onnxruntime", onnxruntime_library())
         given.setdefault("punctuation", bundled_punctuation())
+        if not isinstance(source, bytes) and decoder_beside(source).is_file():
+            given.setdefault("decoder", decoder_beside(source))
         if given.get("lm") == BUNDLED:
             given.setdefault("neural_lm", bundled_neural_lm())
         settings = CSettings(self, **given)

@@ -81,7 +81,7 @@ def is_right(clip: Any, found: Sequence[str]) -> np.ndarray:
 
 def token_evidence(recognizer: Recognizer, clips: Sequence[Any]) -> Iterator[tuple[float, float, float, float]]:
     """For each word of finals: 1, its least certain token, the mean of its tokens, and whether it is right."""
-    onnx = recognizer.onnx
+    onnx, decoder = recognizer.onnx, recognizer.attention_decoder
     for clip in progress(clips, "fit"):
         encoded, fusion = encode_whole(onnx, clip.waveform()), recognizer.fusion
         if fusion and fusion.over_phones:
@@ -92,7 +92,7 @@ def token_evidence(recognizer: Recognizer, clips: Sequence[Any]) -> Iterator[tup
                 encoded.log_probs,
                 recognizer.search,
                 recognizer.beam_size,
-                lambda tokens, encoder_out=encoded.encoder_out: onnx.score(tokens, encoder_out),
+                lambda tokens, encoder_out=encoded.encoder_out: decoder.score(tokens, encoder_out),
                 onnx.metadata.rescore_ctc_weight,
                 fusion,
             )

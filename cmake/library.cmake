@@ -69,7 +69,8 @@ if(CMAKE_SOURCE_DIR STREQUAL PROJECT_SOURCE_DIR)
   set(share ${CMAKE_INSTALL_DATADIR}/asr_stream)
   set(extra COMPONENT archive EXCLUDE_FROM_ALL)
   install(FILES LICENSE asr/models/LICENSE.cmudict asr/models/tiny.int8.onnx asr/models/english.lm
-    asr/models/english.neural.onnx asr/models/english.punctuation.onnx asr/samples/sample.wav
+    asr/models/english.neural.onnx asr/models/english.punctuation.onnx asr/models/tiny.int8.decoder.onnx
+    asr/samples/sample.wav
     DESTINATION ${share} ${extra})
   install(FILES examples/c/README.md DESTINATION . ${extra})
   install(FILES examples/c/transcribe.c examples/c/wav.h examples/cpp/transcribe.cc DESTINATION ${share}/examples ${extra})

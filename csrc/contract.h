@@ -44,17 +44,20 @@ inline constexpr std::size_t kMaxPhones = 127;
 inline constexpr const char* kEncoderInputs[] = {"x", "num_valid"};
 inline constexpr const char* kEncoderOutputs[] = {"log_probs", "encoder_out"};
 inline constexpr char kPhoneOutput[] = "phone_log_probs";  // additional, last output of a model with phones
+inline constexpr int kFormatVersion = 1;  // of a model file's metadata
+
+// The file of an attention decoder; its tensors, in order.
+inline constexpr char kDecoderType[] = "asr_stream_decoder";  // model_type in its metadata
+inline constexpr int kDecoderVersion = 1;                     // format_version
 inline constexpr const char* kDecoderInputs[] = {"tokens", "token_lengths", "encoder_out"};
 inline constexpr const char* kDecoderOutputs[] = {"scores"};
-// Additional inputs and outputs of a decoder step. A step without the inputs begins a sentence.
-inline constexpr const char* kDecoderPast[] = {"previous", "key_cache", "value_cache", "memory_keys", "memory_values"};
-inline constexpr const char* kDecoderStepOutputs[] = {"log_probs", "new_key_cache", "new_value_cache",
-                                                      "new_memory_keys", "new_memory_values"};
-inline constexpr int kFormatVersion = 4;  // of a model file's metadata
+// Additional input and output of a step, which also has the states. A run without them begins a sentence.
+inline constexpr char kDecoderStepInput[] = "previous";
+inline constexpr char kDecoderStepOutput[] = "log_probs";
 
 // The file of a punctuation network; its tensors, in order.
-inline constexpr char kPunctuationType[] = "asr_stream_punctuation";  // model_type in its metadata
-inline constexpr int kPunctuationVersion = 1;                         // format_version
+inline constexpr char kPunctuationType[] = "asr_stream_punctuation";
+inline constexpr int kPunctuationVersion = 1;
 inline constexpr const char* kPunctuationInputs[] = {"features", "pauses", "num_units"};
 inline constexpr const char* kPunctuationOutputs[] = {"mark_probs", "case_probs"};
 

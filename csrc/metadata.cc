@@ -80,7 +80,7 @@ StateTensor::StateTensor(const std::string& row) {
   const auto require = [&row](bool condition) {
     if (!condition) {
       throw std::invalid_argument(shown(row) + " is not a state: it must be a name, float32 or int64, and up to " +
-                                  "eight sizes, one of them N, such as 'state_keys float32 N,6,C,192'");
+                                  "eight sizes, at most one of them N, such as 'state_keys float32 N,6,C,192'");
     }
   };
   const std::vector<std::string_view> parts = split(row, " ");
@@ -97,15 +97,9 @@ StateTensor::StateTensor(const std::string& row) {
     require(part == "N" || part == "C" || (parse(part, size) && size >= 1 && size <= kMaxSize));
     sizes.push_back(size);
   }
-  require(sizes.size() <= 8 && std::count(sizes.begin(), sizes.end(), kBatch) == 1);
+  require(sizes.size() <= 8 && std::count(sizes.begin(), sizes.end(), kBatch) <= 1);
   batch_axis = static_cast<std::size_t>(std::find(sizes.begin(), sizes.end(), kBatch) - sizes.begin());
 }
-
-StateTensor::StateTensor(std::string given_name, bool integer, std::vector<std::int64_t> given_sizes)
-    : name(std::move(given_name)),
-      is_integer(integer),
-      sizes(std::move(given_sizes)),
-      batch_axis(static_cast<std::size_t>(std::find(sizes.begin(), sizes.end(), kBatch) - sizes.begin())) {}
 
 std::vector<std::int64_t> StateTensor::shape(std::int64_t batch_size, std::int64_t left_context) const {
   std::vector<std::int64_t> result = sizes;
@@ -166,6 +160,34 @@ void MetadataEntries::throw_damaged(const char* key, const std::string& allowed)
                               allowed + ": " + kExportAgain);
 }
 
+namespace {
+
+std::vector<std::string> read_tokens(const MetadataEntries& entries) {
+  const std::vector<std::string> tokens = split_lines(entries.text("tokens"));
+  if (tokens.size() < 4 || !are_names(tokens)) {
+    entries.throw_damaged("tokens", "4 or more different texts without spaces, one per line");
+  }
+  return tokens;
+}
+
+std::vector<StateTensor> read_states(const MetadataEntries& entries) {
+  std::vector<StateTensor> states;
+  std::set<std::string> names;
+  try {
+    for (const std::string& row : split_lines(entries.text("states"))) names.insert(states.emplace_back(row).name);
+  } catch (const std::invalid_argument& error) {
+    entries.throw_damaged("states", "one state per line; " + std::string(error.what()));
+  }
+  if (names.size() != states.size()) entries.throw_damaged("states", "states of different names");
+  return states;
+}
+
+void add(std::vector<std::string>& names, const std::vector<StateTensor>& states, const std::string& prefix) {
+  for (const StateTensor& state : states) names.push_back(prefix + state.name);
+}
+
+}  // namespace
+
 ModelMetadata::ModelMetadata(const std::map<std::string, std::string>& properties) {
   const MetadataEntries entries(properties, "asr_stream", "model for asr-stream", kFormatVersion);
   for (const FrontEnd& wanted : kFrontEnd) {
@@ -180,18 +202,13 @@ ModelMetadata::ModelMetadata(const std::map<std::string, std::string>& propertie
   default_chunk_size = entries.integer("default_chunk_size", 1, max_frames("chunk_ms"));
   default_left_context = entries.integer("default_left_context", 0, max_frames("left_context_ms"));
   rescore_ctc_weight = entries.real("rescore_ctc_weight", 0.0, 1.0);
-  num_decoder_layers = entries.integer("num_decoder_layers", 0, kMaxSize);
-  tokens = split_lines(entries.text("tokens"));
-  if (tokens.size() < 4 || !are_names(tokens)) {
-    entries.throw_damaged("tokens", "4 or more different texts without spaces, one per line");
-  }
+  tokens = read_tokens(entries);
   phones = split_lines(entries.text("phones"));
   if (phones.size() > kMaxPhones || !are_names(phones)) {
     entries.throw_damaged("phones", "up to 127 different texts without spaces, one per line");
   }
   language = entries.text("language");
   if (!is_language(language)) entries.throw_damaged("language", "a BCP 47 code, such as 'en' or 'de-CH', or empty");
-  if (entries.text("decoder_units") != "tokens") entries.throw_damaged("decoder_units", "'tokens'");
   for (const CalibrationRow& row : asr_stream::rows(calibration)) {
     if (!entries.has(row.key)) continue;
     const std::vector<double> numbers = entries.reals(row.key);
@@ -201,39 +218,21 @@ ModelMetadata::ModelMetadata(const std::map<std::string, std::string>& propertie
       entries.throw_damaged(row.key, std::string("a calibration: ") + error.what());
     }
   }
-  std::set<std::string> names;
-  try {
-    for (const std::string& row : split_lines(entries.text("states"))) names.insert(states.emplace_back(row).name);
-  } catch (const std::invalid_argument& error) {
-    entries.throw_damaged("states", "one state per line; " + std::string(error.what()));
+  states = read_states(entries);
+  for (const StateTensor& state : states) {
+    if (state.batch_axis == state.sizes.size()) entries.throw_damaged("states", "states with a size N each");
   }
-  if (names.size() != states.size()) entries.throw_damaged("states", "states of different names");
-  try {
-    decoder_onnx = decode_base64(entries.text("decoder_onnx"));
-  } catch (const std::invalid_argument&) {
-    entries.throw_damaged("decoder_onnx", "base64");
-  }
-}
-
-std::vector<StateTensor> ModelMetadata::decoder_states() const {
-  std::vector<StateTensor> found;
-  for (std::size_t i = 1; i < std::size(kDecoderPast); ++i) {
-    const std::int64_t batch = i < 3 ? StateTensor::kBatch : 1;  // the memory is of the encoder's output
-    found.emplace_back(kDecoderPast[i], false,
-                       std::vector<std::int64_t>{batch, num_decoder_layers, StateTensor::kLeftContext, dim});
-  }
-  return found;
 }
 
 std::vector<std::string> ModelMetadata::encoder_inputs() const {
   std::vector<std::string> names(std::begin(kEncoderInputs), std::end(kEncoderInputs));
-  for (const StateTensor& state : states) names.push_back(state.name);
+  add(names, states, "");
   return names;
 }
 
 std::vector<std::string> ModelMetadata::encoder_outputs() const {
   std::vector<std::string> names(std::begin(kEncoderOutputs), std::end(kEncoderOutputs));
-  for (const StateTensor& state : states) names.push_back("new_" + state.name);
+  add(names, states, "new_");
   if (!phones.empty()) names.push_back(kPhoneOutput);
   return names;
 }
@@ -244,27 +243,18 @@ std::vector<std::string> ModelMetadata::output_symbols() const {
   return spellings;
 }
 
-std::string decode_base64(const std::string& text) {
-  if (text.size() % 4) throw std::invalid_argument("base64 whose length is not a multiple of 4");
-  const auto digit = [](char c) -> std::uint32_t {
-    if (c >= 'A' && c <= 'Z') return static_cast<std::uint32_t>(c - 'A');
-    if (c >= 'a' && c <= 'z') return static_cast<std::uint32_t>(c - 'a' + 26);
-    if (c >= '0' && c <= '9') return static_cast<std::uint32_t>(c - '0' + 52);
-    if (c == '+') return 62;
-    if (c == '/') return 63;
-    throw std::invalid_argument("base64 with an invalid character");
-  };
-  std::size_t num_padding = 0;
-  while (num_padding < 2 && num_padding < text.size() && text[text.size() - 1 - num_padding] == '=') ++num_padding;
-  std::string bytes;
-  bytes.reserve(text.size() / 4 * 3);
-  for (std::size_t i = 0; i < text.size(); i += 4) {
-    std::uint32_t group = 0;
-    for (std::size_t k = i; k < i + 4; ++k) group = group << 6 | (k < text.size() - num_padding ? digit(text[k]) : 0);
-    for (const int shift : {16, 8, 0}) bytes += static_cast<char>(group >> shift & 0xff);
-  }
-  bytes.resize(bytes.size() - num_padding);
-  return bytes;
+DecoderMetadata::DecoderMetadata(const std::map<std::string, std::string>& properties) {
+  const MetadataEntries entries(properties, kDecoderType, "decoder for asr-stream", kDecoderVersion);
+  tokens = read_tokens(entries);
+  dim = entries.integer("dim", 1, kMaxSize);
+  states = read_states(entries);
+}
+
+std::vector<std::string> DecoderMetadata::outputs() const {
+  std::vector<std::string> names(std::begin(kDecoderOutputs), std::end(kDecoderOutputs));
+  names.push_back(kDecoderStepOutput);
+  add(names, states, "new_");
+  return names;
 }
 
 }  // namespace asr_stream

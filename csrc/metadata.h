@@ -38,10 +38,9 @@ class MetadataEntries {
 struct StateTensor {
   static constexpr std::int64_t kBatch = -1, kLeftContext = -2;  // dynamic sizes: "N" and "C" in the row
 
-  // Throws std::invalid_argument unless the row has a name of letters, digits and _, float32 or int64, and sizes that
-  // include N.
+  // Throws std::invalid_argument unless the row has a name of letters, digits and _, float32 or int64, and up to eight
+  // sizes, among them at most one N.
   explicit StateTensor(const std::string& row);
-  StateTensor(std::string name, bool is_integer, std::vector<std::int64_t> sizes);
 
   std::vector<std::int64_t> shape(std::int64_t batch_size, std::int64_t left_context) const;
 
@@ -65,14 +64,11 @@ struct ModelMetadata {
   double rescore_ctc_weight;
   std::string language;     // a BCP 47 code, such as "en" or "de-CH"; empty if unknown
   Calibration calibration;
-  std::string decoder_onnx;  // the decoder's graph, an ONNX file; empty without a decoder
-  std::int64_t num_decoder_layers = 0;  // 0 without a decoder
 
   std::int64_t vocab_size() const { return static_cast<std::int64_t>(tokens.size()); }
   std::int64_t num_phone_tokens() const {
     return phones.empty() ? 0 : static_cast<std::int64_t>(1 + 2 * phones.size());
   }
-  std::vector<StateTensor> decoder_states() const;  // between the steps of a joint search
   // Names of the encoder's inputs and outputs, in order.
   std::vector<std::string> encoder_inputs() const;
   std::vector<std::string> encoder_outputs() const;
@@ -80,7 +76,16 @@ struct ModelMetadata {
   std::vector<std::string> output_symbols() const;
 };
 
-// Strict RFC 4648 with padding. Throws std::invalid_argument.
-std::string decode_base64(const std::string& text);
+// The metadata of an attention decoder's file.
+struct DecoderMetadata {
+  // Throws std::invalid_argument like ModelMetadata.
+  explicit DecoderMetadata(const std::map<std::string, std::string>& properties);
+
+  std::vector<std::string> tokens;  // these and `dim` are those of the model that it was trained with
+  std::int64_t dim;
+  std::vector<StateTensor> states;  // of a search, between its steps; "C" is the number of tokens, or of frames
+
+  std::vector<std::string> outputs() const;  // with the states
+};
 
 }  // namespace asr_stream

@@ -64,13 +64,13 @@ class ProtoReader {
  public:
   explicit ProtoReader(std::string_view data) : data_(data) {}
 
-  void read(bool has_checksum) {
+  void read() {
     refuse_weights();
     read(kModel, 0, data_.size());
-    if (has_checksum && protected_from_ == 0) {
+    if (protected_from_ == 0) {
       throw std::invalid_argument("it does not begin with its checksum, as a file of `asr export` does");
     }
-    if (has_checksum && properties[kChecksum] != checksum_digits(data_.substr(protected_from_))) {
+    if (properties[kChecksum] != checksum_digits(data_.substr(protected_from_))) {
       throw std::invalid_argument(kWrongChecksum);
     }
     if (opsets_ == std::vector<std::uint64_t>{kOnnxOpset}) return;
@@ -160,9 +160,9 @@ class ProtoReader {
 
 }  // namespace
 
-std::map<std::string, std::string> read_onnx_properties(std::string_view onnx, bool has_checksum) {
+std::map<std::string, std::string> read_onnx_properties(std::string_view onnx) {
   ProtoReader reader(onnx);
-  reader.read(has_checksum);
+  reader.read();
   for (const auto& [key, value] : reader.properties) {
     if (!is_utf8(key) || !is_utf8(value)) throw std::invalid_argument("a property is not UTF-8");
   }

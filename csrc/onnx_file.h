@@ -17,8 +17,7 @@ inline constexpr std::uint64_t kOnnxOpset = 18;  // for the standard operators; 
 
 // The metadata_props of a model. Throws std::invalid_argument, with the position or the reason, unless the file begins
 // with the property "checksum" (16 hexadecimal digits, of all bytes after the property), is complete and has opset
-// kOnnxOpset, properties in UTF-8, no external data, no control flow and no functions. has_checksum: false for a graph
-// inside a file, whose checksum covers it.
-std::map<std::string, std::string> read_onnx_properties(std::string_view onnx, bool has_checksum = true);
+// kOnnxOpset, properties in UTF-8, no external data, no control flow and no functions.
+std::map<std::string, std::string> read_onnx_properties(std::string_view onnx);
 
 }  // namespace asr_stream

@@ -32,6 +32,18 @@ void require_pieces(const WordPieces& pieces, const std::vector<std::string>& to
                               "'; train it on text in their case and script");
 }
 
+// Throws std::invalid_argument for a decoder of another model.
+void require_same_model(const DecoderMetadata& decoder, const ModelMetadata& metadata) {
+  if (decoder.tokens == metadata.tokens && decoder.dim == metadata.dim) return;
+  const auto text = [](const auto& read) {
+    return std::to_string(read.tokens.size()) + " tokens and vectors of " + std::to_string(read.dim);
+  };
+  const bool same_sizes = text(decoder) == text(metadata);
+  throw std::invalid_argument("the decoder belongs to another model: it has " + text(decoder) + ", the model " +
+                              (same_sizes ? "other tokens" : text(metadata)) +
+                              "; give the file that `asr export` wrote beside the model, or none");
+}
+
 }  // namespace
 
 SegmentOptions::SegmentOptions(const Options& given) {
@@ -98,6 +110,8 @@ std::shared_ptr<SegmentOptions> segment_options(const Options& options, const Mo
   segment->phrases = assets.phrases;
   segment->fusion = assets.fusion;
   if (!segment->phrases && options.use_lm) segment->neural_lm = assets.neural_lm;
+  if (assets.decoder) require_same_model(*assets.decoder, metadata);
+  segment->has_decoder = assets.decoder != nullptr;
   const Hotwords* hotwords = segment->fusion ? segment->fusion->hotwords() : nullptr;
   segment->text = text_options(options, metadata.language, assets.punctuation,
                                hotwords ? hotwords->written_forms() : std::vector<WrittenForm>());
@@ -111,7 +125,7 @@ std::shared_ptr<SegmentOptions> segment_options(const Options& options, const Mo
     segment->punctuation_warning = "the model for case and punctuation is not used: there are no rules for the text of "
                                    "language '" + metadata.language + "'";
   }
-  const bool needs_lm = options.search == kBeam || segment->rescores();
+  const bool needs_lm = options.search == kBeam || options.search == kRescore;
   if (!segment->phones.empty() && !segment->over_phones() && !segment->phrases && needs_lm) {
     segment->warnings.push_back(std::string("the model is ") + kNoLanguageModel);
   }
@@ -133,6 +147,10 @@ std::shared_ptr<const SegmentOptions> checked(std::shared_ptr<const SegmentOptio
       (options->fusion || options->phrases)) {
     throw std::invalid_argument(std::string("search ") + (options->searches_jointly() ? "joint" : "greedy") +
                                 " takes no language model, hotwords or phrases; use search beam or rescore");
+  }
+  if (options->searches_jointly() && !options->has_decoder) {
+    throw std::invalid_argument("search joint needs the decoder: give the file NAME.decoder.onnx that `asr export` writes "
+                                "beside the model, or use search beam");
   }
   if (options->neural_lm && options->options.search == kGreedy) {
     throw std::invalid_argument("search greedy takes no neural language model, which compares sentences; use search "

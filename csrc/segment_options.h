@@ -46,6 +46,7 @@ struct SegmentOptions {
   CtcPrefixBeamSearchOptions beam;
   std::shared_ptr<const LmFusion> fusion;  // language model and hotwords of the beam, or null
   std::shared_ptr<const NeuralLmMetadata> neural_lm;  // rescores finals, or null
+  bool has_decoder = false;  // without one, nothing rescores, and joint is refused
   // A grammar that replaces free speech, or null. It has its own search, without fusion, beam or decoder.
   std::shared_ptr<const Phrases> phrases;
   JointSearchOptions joint;
@@ -59,7 +60,7 @@ struct SegmentOptions {
     return (fusion && fusion->over_phones()) || (phrases && phrases->over_phones());
   }
   // Whether the decoder rescores finals, or searches them together with CTC.
-  bool rescores() const { return options.search == kRescore && !phrases && !over_phones(); }
+  bool rescores() const { return options.search == kRescore && has_decoder && !phrases && !over_phones(); }
   bool searches_jointly() const noexcept { return options.search == kJoint; }
   bool uses_decoder() const { return rescores() || searches_jointly(); }
   // Sentences: why most words are wrong, the skipped lines, that a punctuation network is not used.
@@ -86,6 +87,7 @@ struct Assets {
   std::shared_ptr<const Phrases> phrases;  // instead of fusion
   std::shared_ptr<const PunctuationMetadata> punctuation;
   std::shared_ptr<const NeuralLmMetadata> neural_lm;
+  std::shared_ptr<const DecoderMetadata> decoder;  // for the searches rescore and joint
 };
 // The options for streams of a model file.
 std::shared_ptr<SegmentOptions> segment_options(const Options& options, const ModelMetadata& metadata,

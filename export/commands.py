@@ -206,7 +206,8 @@ def summary(report: ExportReport, source: str, int8: bool) -> str:
         f"{source} -> {report.path}\n"
         f"  {report.size / 1e6:.1f} MB, {report.num_nodes} nodes, {'int8' if int8 else 'float32'}\n"
         f"  against PyTorch over {parity.num_chunks} chunks in {len(CASES)} settings: {closeness}; "
-        f"decoder {max(parity.score_error, parity.step_error):.1e} per token"
+        f"decoder {max(parity.score_error, parity.step_error):.1e} per token\n"
+        f"  {report.decoder_path}: {report.decoder_size / 1e6:.1f} MB, for the searches rescore and joint"
     )
 
 

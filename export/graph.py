@@ -24,8 +24,8 @@ from torch import Tensor, nn
 from asr._core import (
     DECODER_INPUTS,
     DECODER_OUTPUTS,
-    DECODER_PAST,
-    DECODER_STEP_OUTPUTS,
+    DECODER_STEP_INPUT,
+    DECODER_STEP_OUTPUT,
     ENCODER_INPUTS,
     ENCODER_OUTPUTS,
     ONNX_OPSET,
@@ -87,9 +87,11 @@ def state_rows(model: AsrModel) -> tuple[str, ...]:
         ]
         row = f"state_{name} {str(tensors[0].dtype).removeprefix('torch.')} {','.join(sizes)}"
         try:
-            StateTensor(row)
+            state = StateTensor(row)
         except ValueError as error:
             raise ExportError(f"the encoder's state {name} cannot be exported: {error}") from error
+        if state.batch_axis == len(sizes):
+            raise ExportError(f"the encoder's state {name} cannot be exported: it has no batch axis")
         rows.append(row)
     return tuple(rows)
 
@@ -156,10 +158,18 @@ def require_relative(model: AsrModel) -> None:
         )
 
 
+def decoder_rows(model: AsrModel) -> tuple[str, ...]:
+    """The fields of the decoder's cache as rows of its metadata, in order; the hypotheses share the last two."""
+    sizes = f"{model.config.decoder_layers},C,{model.config.dim}"
+    batches = {"key_cache": "N", "value_cache": "N", "memory_keys": "1", "memory_values": "1"}
+    return tuple(f"{name} float32 {batch},{sizes}" for name, batch in batches.items())
+
+
 def decoder_graph(model: AsrModel) -> onnx.ModelProto:
     """The decoder's graph; N and the lengths of tokens, utterance and cache are dynamic. Without a cache it begins a
     sentence."""
     config = model.config
+    past = [StateTensor(row).name for row in decoder_rows(model)]
     # The cache of the example has one row, so that the graph expands it: an input may have N rows, or one by default.
     cache = [torch.zeros(1, config.decoder_layers, size, config.dim) for size in (2, 2, 4, 4)]
     sentence = (
@@ -171,13 +181,14 @@ def decoder_graph(model: AsrModel) -> onnx.ModelProto:
     static: dict[int, str] = {}
     shapes = ({0: "N", 1: "U"}, {0: "N"}, {1: "T"}, static, {2: "P"}, {2: "P"}, {2: "M"}, {2: "M"})
     out = ({0: "N"}, {0: "N", 1: "U+1"}, {0: "N", 2: "P+U+1"}, {0: "N", 2: "P+U+1"}, {2: "M+T"}, {2: "M+T"})
-    inputs, outputs = (*DECODER_INPUTS, *DECODER_PAST), (*DECODER_OUTPUTS, *DECODER_STEP_OUTPUTS)
+    inputs = (*DECODER_INPUTS, DECODER_STEP_INPUT, *past)
+    outputs = (*DECODER_OUTPUTS, DECODER_STEP_OUTPUT, *(f"new_{name}" for name in past))
     graph = trace(DecoderGraph(model), (*sentence, *cache), shapes, out, inputs, outputs)
     none = np.zeros((1, config.decoder_layers, 0, config.dim), np.float32)
-    for name, value in zip(DECODER_PAST, (np.array([SOS_EOS_ID]), none, none, none, none), strict=True):
+    for name, value in {DECODER_STEP_INPUT: np.array([SOS_EOS_ID]), **dict.fromkeys(past, none)}.items():
         graph.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
     for value in graph.graph.input:
-        if value.name in DECODER_PAST[:3]:
+        if value.name in (DECODER_STEP_INPUT, *past[:2]):
             value.type.tensor_type.shape.dim[0].dim_param = "B"  # 1 or N
     onnx.checker.check_model(graph, full_check=True)
     return graph

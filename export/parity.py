@@ -24,11 +24,10 @@ import torch
 from asr.export.graph import ExportError
 from asr.features import FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
 from asr.model.model import AsrModel
+from asr.runtime.network import FloatArray
 from asr.runtime.onnx_decoder import OnnxDecoder
 from asr.runtime.onnx_model import OnnxModel
 from asr.tokenizer import SOS_EOS_ID
-
-FloatArray = npt.NDArray[np.float32]
 
 
 class Case(NamedTuple):
@@ -60,7 +59,7 @@ MAX_SCORE_ERROR = {"none": MAX_ERROR, "int8": 0.2}
 
 @dataclass(frozen=True)
 class ParityReport:
-    """Differences between a file and PyTorch."""
+    """Differences between the files and PyTorch."""
 
     num_chunks: int
     max_error: float
@@ -77,8 +76,8 @@ class ParityReport:
     """The same for scores summed over the decoder's steps."""
 
 
-def check_parity(model: AsrModel, onnx_model: OnnxModel) -> ParityReport:
-    """Compares `onnx_model` with `model` on the CPU. Raises ExportError if they differ too much."""
+def check_parity(model: AsrModel, onnx_model: OnnxModel, decoder: OnnxDecoder) -> ParityReport:
+    """Compares the files with `model` on the CPU. Raises ExportError if they differ too much."""
     torch_streams, onnx_streams = [], []
     max_error = 0.0
     threads = torch.get_num_threads()
@@ -95,7 +94,7 @@ def check_parity(model: AsrModel, onnx_model: OnnxModel) -> ParityReport:
             counts = [pair for pair in zip(cache, onnx_cache, strict=True) if pair[0].dtype == np.int64]
             if not all(np.array_equal(*pair) for pair in counts):
                 raise ExportError("the exported graph counts differently from PyTorch; nothing was written")
-        score_error, step_error = _score_errors(model, onnx_model, torch_streams[0][1])
+        score_error, step_error = _score_errors(model, decoder, torch_streams[0][1])
     except RuntimeError as error:  # errors of ONNX Runtime derive from it, too
         raise ExportError(f"the exported graph does not run: {str(error).splitlines()[0]}") from error
     finally:
@@ -223,15 +222,15 @@ def _flat(streams: list[Stream]) -> list[FloatArray]:
 
 
 @torch.no_grad()
-def _score_errors(model: AsrModel, onnx_model: OnnxModel, encoder_out: FloatArray) -> tuple[float, float]:
+def _score_errors(model: AsrModel, decoder: OnnxDecoder, encoder_out: FloatArray) -> tuple[float, float]:
     """Errors of the sentence scores, for whole sentences and token by token."""
     random = np.random.default_rng(0)
-    vocab_size = onnx_model.metadata.vocab_size
+    vocab_size = len(decoder.metadata.tokens)
     worst = np.zeros(2)
     for lengths, num_frames in (([12], 40), ([30, 0, 7, 30, 1, 22, 90, 5], 300), ([0], 1)):
         tokens = [random.integers(3, vocab_size, length).tolist() for length in lengths]
         memory = encoder_out[:num_frames]
-        found = np.stack([onnx_model.score(tokens, memory), step_scores(onnx_model.decoder, tokens, memory)], axis=1)
+        found = np.stack([decoder.score(tokens, memory), step_scores(decoder, tokens, memory)], axis=1)
         for row, scores in zip(tokens, found, strict=True):
             # PyTorch scores one sentence at a time, because a score must not depend on the other hypotheses of the
             # batch.

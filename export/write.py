@@ -13,16 +13,18 @@ import numpy.typing as npt
 import onnx
 import torch
 
-from asr._core import checksum
+from asr._core import DECODER_TYPE, DECODER_VERSION, checksum
 from asr.config import Config
-from asr.export.graph import ExportError, decoder_graph, output_path, state_rows, step_graph
+from asr.export.graph import ExportError, decoder_graph, decoder_rows, output_path, state_rows, step_graph
 from asr.export.parity import CASES, Case, FloatArray, ParityReport, check_parity, step_through, whole_lengths
 from asr.export.quantize import halve, quantize
 from asr.export.ranges import ranges_after_norms
 from asr.files import replacing
 from asr.model.model import AsrModel
-from asr.runtime.metadata import ModelMetadata
-from asr.runtime.onnx_model import ModelError, OnnxModel
+from asr.runtime.metadata import MetadataError, ModelMetadata
+from asr.runtime.onnx_decoder import OnnxDecoder, decoder_beside
+from asr.runtime.onnx_model import OnnxModel
+from asr.runtime.onnx_session import ModelError
 from asr.training.pretrained import Pretrained
 
 
@@ -33,6 +35,8 @@ class ExportReport:
     path: Path
     size: int
     """Bytes of the file."""
+    decoder_path: Path
+    decoder_size: int
     num_nodes: int
     """Nodes of the step graph."""
     parity: ParityReport
@@ -50,10 +54,11 @@ def export_model(
     language: str = "",
     on_progress: Callable[[str], object] = lambda stage: None,
 ) -> ExportReport:
-    """Writes `pretrained` as one .onnx file with everything an app needs.
+    """Writes `pretrained` as one .onnx file with everything an app needs, and its attention decoder beside it as
+    NAME.decoder.onnx, which some searches use.
 
     Args:
-        path: replaced atomically, and only if the new file passes the parity gate.
+        path: replaced atomically, like the decoder, and only if both new files pass the parity gate.
         int8: quantize the matrix products (see asr.export.quantize).
         chunk_size, left_context: defaults of the file, in encoder frames; other values work at run time.
         rescore_ctc_weight: see asr.runtime.metadata.ModelMetadata.
@@ -77,16 +82,18 @@ def export_model(
     graph = step_graph(model)
     on_progress("tracing the decoder")
     decoder = decoder_graph(model)
-    with replacing(output, durable=True) as part:
+    decoder_output = decoder_beside(output)
+    with replacing(decoder_output, durable=True) as decoder_part, replacing(output, durable=True) as part:
         on_progress("comparing the float32 file with PyTorch")
         # The float graph is checked first, because int8 rounding hides small faults of a graph.
-        parity = _write_and_check(model, graph, decoder, metadata, part)
+        parity = _write_and_check(model, metadata, (graph, part), (decoder, decoder_part))
         if int8:
             on_progress("quantizing, and comparing the int8 file with PyTorch")
             ranges = ranges_after_norms(graph, model, partial(_run, model), CASES[0])
             graph, metadata = quantize(graph, ranges), replace(metadata, quantization="int8")
-            parity = _write_and_check(model, graph, quantize(decoder), metadata, part)
-        return ExportReport(output, part.stat().st_size, len(graph.graph.node), parity)
+            parity = _write_and_check(model, metadata, (graph, part), (quantize(decoder), decoder_part))
+        sizes = part.stat().st_size, decoder_part.stat().st_size
+        return ExportReport(output, sizes[0], decoder_output, sizes[1], len(graph.graph.node), parity)
 
 
 def _run(model: AsrModel, session: Any, features: FloatArray, case: Case) -> None:
@@ -104,16 +111,32 @@ def _run(model: AsrModel, session: Any, features: FloatArray, case: Case) -> Non
 
 
 def _write_and_check(
-    model: AsrModel, graph: onnx.ModelProto, decoder: onnx.ModelProto, metadata: ModelMetadata, path: Path
+    model: AsrModel,
+    metadata: ModelMetadata,
+    encoder: tuple[onnx.ModelProto, Path],
+    decoder: tuple[onnx.ModelProto, Path],
 ) -> ParityReport:
-    metadata = replace(metadata, decoder_onnx=halve(decoder).SerializeToString(deterministic=True))
-    halved = halve(graph)
-    onnx.helper.set_model_props(halved, metadata.to_properties())
-    path.write_bytes(with_checksum(halved))
+    """Writes both graphs and opens the files as an app would."""
+    of_decoder = {
+        "model_type": DECODER_TYPE,
+        "format_version": str(DECODER_VERSION),
+        "tokens": "\n".join(metadata.tokens),
+        "dim": str(metadata.dim),
+        "states": "\n".join(decoder_rows(model)),
+        "license": metadata.license,
+    }
+    _write(*encoder, metadata.to_properties())
+    _write(*decoder, of_decoder)
     try:
-        return check_parity(model, OnnxModel(path))  # opens the written file as an app would
-    except ModelError as error:
+        return check_parity(model, OnnxModel(encoder[1]), OnnxDecoder(decoder[1]))
+    except (ModelError, MetadataError) as error:
         raise ExportError(f"the exported file cannot be used: {error}") from error
+
+
+def _write(graph: onnx.ModelProto, path: Path, properties: dict[str, str]) -> None:
+    halved = halve(graph)
+    onnx.helper.set_model_props(halved, properties)
+    path.write_bytes(with_checksum(halved))
 
 
 def with_checksum(model: onnx.ModelProto) -> bytes:
@@ -161,7 +184,6 @@ def describe(pretrained: Pretrained, **settings: Any) -> ModelMetadata:
         tokens=tuple(pretrained.tokenizer.tokens),
         phones=model_config.phones,
         num_layers=model_config.encoder_layers,
-        num_decoder_layers=model_config.decoder_layers,
         dim=model_config.dim,
         cmvn_mean=tuple(pretrained.weights["encoder.mean"].tolist()),
         cmvn_std=tuple((1.0 / pretrained.weights["encoder.inverse_std"]).tolist()),

@@ -22,6 +22,7 @@ from asr.lm.packed import load_lm
 from asr.options import LISTS, OPTIONS, described
 from asr.runtime.network import Network
 from asr.runtime.neural_lm import NeuralLmFile, bundled_neural_lm
+from asr.runtime.onnx_decoder import OnnxDecoder, decoder_beside
 from asr.runtime.onnx_model import OnnxModel, bundled_model
 from asr.runtime.onnx_session import check_session_options
 from asr.runtime.punctuation import Punctuation, bundled_punctuation
@@ -52,6 +53,8 @@ class Recognizer:
         `phrases`.
     punctuation: model for case and punctuation: a file, one to share, None for none, or "auto": the bundled one for an
         English model. Without one, formatted text is in lower case. Endpoints use it even if text is not formatted.
+    decoder: attention decoder for the searches rescore and joint: a file, an `OnnxDecoder` to share, None for none, or
+        "auto": the file that `asr export` writes beside the model, NAME.decoder.onnx, if the search uses one.
     provider: "cpu" or "cuda".
     num_threads: threads of ONNX Runtime for each step. An open `model` has its own.
 
@@ -73,6 +76,7 @@ class Recognizer:
         "_given",
         "_networks",
         "_opened",
+        "attention_decoder",
         "fusion",
         "language_model",
         "neural_model",
@@ -89,6 +93,7 @@ class Recognizer:
         lm: str | Path | NgramLm | None = "auto",
         neural_lm: str | Path | NeuralLmFile | None = "auto",
         punctuation: str | Path | Punctuation | None = "auto",
+        decoder: str | Path | OnnxDecoder | None = "auto",
         provider: str = "cpu",
         num_threads: int = 1,
         _opened: dict[str, tuple[object, Any]] | None = None,
@@ -97,14 +102,12 @@ class Recognizer:
         given = {name: _copied(lines) if name in LISTS else lines for name, lines in options.items()}
         chosen = _to_core(given)  # checks the options before models are opened
         model = None if model == "bundled" else model
-        for name, file in {"model": model, "lm": lm, "neural_lm": neural_lm, "punctuation": punctuation}.items():
+        files = {"model": model, "lm": lm, "neural_lm": neural_lm, "punctuation": punctuation, "decoder": decoder}
+        for name, file in files.items():
             if isinstance(file, str | Path) and "\0" in str(file):
                 raise ValueError(f"{name} is {str(file)!r}; the path of a file has no NUL character")
         self._given: dict[str, Any] = {
-            "model": model,
-            "lm": lm,
-            "neural_lm": neural_lm,
-            "punctuation": punctuation,
+            **files,
             "provider": provider,
             "num_threads": num_threads,
             **given,
@@ -141,6 +144,8 @@ class Recognizer:
                 (self.language_model, core, weights),
                 lambda: new_fusion(chosen, self.language_model, core),
             )
+        over_phones = grammar is not None or (self.fusion is not None and self.fusion.over_phones)
+        self.attention_decoder = self._new_decoder(rescores=self.search == "rescore" and not over_phones)
         self.segment_options = SegmentOptions(
             chosen,
             core,
@@ -148,10 +153,10 @@ class Recognizer:
             phrases=grammar,
             punctuation=self.punctuator.metadata if self.punctuator else None,
             neural_lm=self.neural_model.metadata if self.neural_model else None,
+            decoder=self.attention_decoder.metadata if self.attention_decoder else None,
         )
-        files = {"punctuation": self.punctuator, "neural_lm": self.neural_model}
-        self._networks = {name: file.network for name, file in files.items() if file}
-        self._check_model()
+        opened = {"punctuation": self.punctuator, "neural_lm": self.neural_model, "decoder": self.attention_decoder}
+        self._networks = {name: file.network for name, file in opened.items() if file}
         if self._opened["model"] is not former and not isinstance(model, OnnxModel):
             self._warm_up()
 
@@ -196,11 +201,12 @@ class Recognizer:
             return None
         return self._open("neural_lm", (neural_lm, num_threads), lambda: _open_neural_lm(neural_lm, num_threads))
 
-    def _check_model(self) -> None:
-        if self.segment_options.rescores and not self.onnx.has_decoder:
-            raise ValueError("this model has no decoder to rescore with; use search='beam' or export it again")
-        if self.segment_options.searches_jointly and not self.onnx.has_decoder:
-            raise ValueError("this model has no decoder to search with; use search='beam' or export it again")
+    def _new_decoder(self, rescores: bool) -> OnnxDecoder | None:
+        decoder, session = self._given["decoder"], (self._given["provider"], self._given["num_threads"])
+        if decoder == "auto":
+            beside = decoder_beside(self.onnx.path)
+            decoder = beside if (rescores or self.search == "joint") and beside.is_file() else None
+        return self._open("decoder", (decoder, *session), lambda: _open_decoder(decoder, *session))
 
     def _warm_up(self) -> None:
         """Runs each graph once: the first run takes several times as long and must not delay the first words."""
@@ -208,10 +214,8 @@ class Recognizer:
         silence = np.zeros((num_frames, self.onnx.metadata.num_mel_bins), np.float32)
         self.onnx.encode(silence, self.chunk_size, self.left_context)
         encoder_out = np.zeros((1, self.onnx.metadata.dim), np.float32)
-        if self.segment_options.rescores:
-            self.onnx.score([[0]], encoder_out)
-        elif self.segment_options.searches_jointly:
-            self.onnx.decoder.step(np.array([SOS_EOS_ID]), self.onnx.decoder.begin(encoder_out))
+        if decoder := self.attention_decoder:
+            decoder.step(np.array([SOS_EOS_ID]), decoder.begin(encoder_out))
 
     def with_options(self, **changes: Any) -> Recognizer:
         """This recognizer with `changes`; it shares all unchanged assets, so this is fast.
@@ -237,7 +241,7 @@ class Recognizer:
 
     def __reduce__(self) -> tuple[Callable[..., Recognizer], tuple[dict[str, Any]]]:
         """Another process opens the files again."""
-        for name in ("model", "lm", "neural_lm", "punctuation"):
+        for name in ("model", "lm", "neural_lm", "punctuation", "decoder"):
             if not isinstance(self._given[name], str | Path | None):
                 raise TypeError(f"a Recognizer with an open {name} cannot be pickled: give the path of the file")
         return _from_given, (self._given,)
@@ -246,8 +250,8 @@ class Recognizer:
         return f"Recognizer({', '.join(f'{name}={value!r}' for name, value in self._given.items())})"
 
     def network(self, name: str) -> Network:
-        """The network of this name, see csrc/work.h. Raises ModelError if it cannot be opened."""
-        return self._networks.get(name) or self.onnx.network(name)
+        """The network of this name, see csrc/work.h."""
+        return self.onnx.encoder if name == "encoder" else self._networks[name]
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -341,6 +345,15 @@ def _open_neural_lm(model: str | Path | NeuralLmFile, num_threads: int) -> Neura
         return NeuralLmFile(path, num_threads)
     except OSError as error:
         raise ValueError(f"neural_lm: {model} cannot be read: {error.strerror}") from error
+
+
+def _open_decoder(decoder: str | Path | OnnxDecoder | None, provider: str, num_threads: int) -> OnnxDecoder | None:
+    if decoder is None or isinstance(decoder, OnnxDecoder):
+        return decoder
+    try:
+        return OnnxDecoder(decoder, provider, num_threads)
+    except OSError as error:
+        raise ValueError(f"decoder: {decoder} cannot be read: {error.strerror}") from error
 
 
 def _open_lm(lm: str | Path | NgramLm) -> NgramLm:

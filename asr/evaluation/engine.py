@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from asr.model.decoder import Decoder, DecoderCache
-from asr.runtime.joint_search import FloatArray, IntArray, StepDecoder
+from asr.runtime.joint_search import StepDecoder
 from asr.runtime.metadata import ModelMetadata
+from asr.runtime.network import FloatArray, IntArray
+from asr.runtime.onnx_decoder import OnnxDecoder, decoder_of
 from asr.runtime.onnx_model import Encoded, OnnxModel
 from asr.training.batches import padded
 from asr.training.checkpoint import load_pretrained
@@ -62,7 +65,7 @@ class TorchEngine:
             return self._model.decoder.score(*(t.to(self._device) for t in inputs)).cpu().numpy()
 
     def step_decoder(self) -> StepDecoder:
-        """The decoder's steps. Raises ValueError for a file without them."""
+        """The decoder's steps. Raises ValueError for a file without a decoder beside it."""
         return TorchDecoder(self._model.decoder, self._device)
 
     def seconds(self) -> float:
@@ -112,10 +115,14 @@ class OnnxEngine:
         return self._model.encode(features, chunk_size, left_context)
 
     def score(self, tokens: list[list[int]], encoder_out: FloatArray) -> FloatArray:
-        return self._model.score(tokens, encoder_out)
+        return self._decoder.score(tokens, encoder_out)
 
     def step_decoder(self) -> StepDecoder:
-        return self._model.decoder
+        return self._decoder
+
+    @cached_property
+    def _decoder(self) -> OnnxDecoder:
+        return decoder_of(self._model)
 
     def seconds(self) -> float:
         return time.thread_time() if self._device == "cpu" else time.perf_counter()

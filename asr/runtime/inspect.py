@@ -17,7 +17,7 @@ import numpy as np
 from asr._core import FORMAT_VERSION, ONNX_OPSET
 from asr.features import ENCODER_FRAME_MS, LOG_FLOOR
 from asr.runtime.metadata import EXPORT_AGAIN, ModelMetadata
-from asr.runtime.onnx_decoder import decoder_signature
+from asr.runtime.onnx_decoder import OnnxDecoder, decoder_beside, decoder_of, decoder_signature
 from asr.runtime.onnx_model import OnnxModel, bundled_model, step_signature
 from asr.runtime.onnx_session import ModelError, Signature, Tensors
 from asr.text import printable
@@ -36,19 +36,20 @@ def run(args: argparse.Namespace) -> int:
     """Entry of `asr inspect`."""
     path = bundled_model() if args.model == "bundled" else Path(args.model)
     model = OnnxModel(path)
-    check(model)
+    decoder = decoder_of(model) if decoder_beside(path).is_file() else None
+    check(model, decoder)
     try:
-        text = json.dumps(contents(model)) if args.json else summary(model)
+        text = json.dumps(contents(model, decoder)) if args.json else summary(model, decoder)
     except RecursionError as error:
         raise ModelError(f"{path} is damaged: its metadata nests too deep; {EXPORT_AGAIN}") from error
     print(text)
     return 0
 
 
-def check(model: OnnxModel) -> None:
+def check(model: OnnxModel, decoder: OnnxDecoder | None) -> None:
     """Runs both graphs on silence.
 
-    Raises ModelError, with the name of the file, if a graph cannot be opened or run, its outputs are not logarithms of
+    Raises ModelError, with the name of the model, if a graph cannot be opened or run, its outputs are not logarithms of
     probabilities, or it needs features that no runtime computes.
     """
     meta = model.metadata
@@ -74,15 +75,15 @@ def check(model: OnnxModel) -> None:
             kept = after.size > 0 and np.array_equal(before, after)
             _require(model, not kept, f"its step does not change the state {state.name}")
         cache = new_cache
-    if model.has_decoder:
-        scores = model.score([[], [meta.vocab_size - 1]], encoder_out[0])
+    if decoder is not None:
+        scores = decoder.score([[], [meta.vocab_size - 1]], encoder_out[0])
         _require(model, bool((np.isfinite(scores) & (scores <= 0)).all()), f"its decoder scores {scores.tolist()}")
-        log_probs, _ = model.decoder.step(np.array([SOS_EOS_ID]), model.decoder.begin(encoder_out[0]))
+        log_probs, _ = decoder.step(np.array([SOS_EOS_ID]), decoder.begin(encoder_out[0]))
         total = float(np.exp(log_probs.astype(np.float64)).sum())
         _require(model, abs(total - 1) < 1e-3, f"the first probabilities of its decoder sum to {total}, not 1")
 
 
-def contents(model: OnnxModel) -> dict[str, Any]:
+def contents(model: OnnxModel, decoder: OnnxDecoder | None) -> dict[str, Any]:
     """Contents of the file without its weights, for JSON; sizes are in bytes and encoder frames of 40 ms."""
     meta = model.metadata
     described: dict[str, Any] = {
@@ -92,11 +93,11 @@ def contents(model: OnnxModel) -> dict[str, Any]:
         "opset": ONNX_OPSET,
         **_nodes(step_signature(meta)),
         "decoder": None,
-        "metadata": {f.name: getattr(meta, f.name) for f in fields(meta) if f.name != "decoder_onnx"}
-        | {"training": _training(meta)},
+        "metadata": {f.name: getattr(meta, f.name) for f in fields(meta)} | {"training": _training(meta)},
     }
-    if model.has_decoder:
-        described["decoder"] = {"num_bytes": len(meta.decoder_onnx), **_nodes(decoder_signature(meta))}
+    if decoder is not None:
+        path, nodes = decoder_beside(model.path), _nodes(decoder_signature(decoder.metadata))
+        described["decoder"] = {"path": str(path), "num_bytes": path.stat().st_size, **nodes}
     return described
 
 
@@ -107,7 +108,7 @@ def _nodes(signature: Signature) -> dict[str, Any]:
     }
 
 
-def summary(model: OnnxModel) -> str:
+def summary(model: OnnxModel, decoder: OnnxDecoder | None) -> str:
     """The contents of the file as a few lines for users."""
     meta = model.metadata
     size = model.path.stat().st_size / 1e6
@@ -124,22 +125,27 @@ def summary(model: OnnxModel) -> str:
         f"of left context; trained on chunks of {_flat(trained_on or 'unknown size')} frames",
         "tokens": f"{meta.vocab_size}: {_some(meta.tokens)}",
         "phones": f"{len(meta.phones)}: {_some(meta.phones)}" if meta.phones else "none: words are spelled",
-        "decoder": f"{len(meta.decoder_onnx) / 1e6:.1f} MB; a hypothesis counts {meta.rescore_ctc_weight:g} x CTC + "
-        f"{1 - meta.rescore_ctc_weight:g} x decoder"
-        if model.has_decoder
-        else "none: search greedy or beam",
+        "decoder": _decoder(model, decoder),
         "features": f"{meta.num_mel_bins} log-mel bins, {meta.low_freq:g} to {meta.high_freq:g} Hz, windows of "
         f"{meta.frame_length_ms:g} ms every {meta.frame_shift_ms:g} ms ({meta.window}), {meta.sample_rate} Hz mono, "
         f"pre-emphasis {meta.preemphasis:g}",
         "training": _flat(_training(meta)) or "not stated",
         "inputs": _names(step_signature(meta).inputs),
         "outputs": _names(step_signature(meta).outputs),
-        "checked": "both graphs open and run; probabilities of silence sum to 1"
-        if model.has_decoder
-        else "the graph opens and runs; probabilities of silence sum to 1",
+        "checked": "the graph opens and runs; probabilities of silence sum to 1"
+        if decoder is None
+        else "both graphs open and run; probabilities of silence sum to 1",
     }
     body = "".join(f"\n  {name:<9} {printable(text)}" for name, text in lines.items())
     return f"{model.path}{body}"
+
+
+def _decoder(model: OnnxModel, decoder: OnnxDecoder | None) -> str:
+    if decoder is None:
+        return "none beside the file: search greedy or beam"
+    path, weight = decoder_beside(model.path), model.metadata.rescore_ctc_weight
+    size = path.stat().st_size / 1e6
+    return f"{path.name}, {size:.1f} MB; a hypothesis counts {weight:g} x CTC + {1 - weight:g} x decoder"
 
 
 def _training(meta: ModelMetadata) -> dict[str, Any]:

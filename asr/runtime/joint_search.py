@@ -8,12 +8,9 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from asr._core import JOINT_BEAM_SIZE, OPTIONS, Hypothesis, JointSearch
-
-FloatArray = npt.NDArray[np.float32]
-IntArray = npt.NDArray[np.int64]
+from asr.runtime.network import FloatArray, IntArray
 
 JOINT_CTC_WEIGHT: float = OPTIONS["joint_ctc_weight"].default
 """Weight of CTC relative to the decoder; tuned for the bundled models on 60 utterances of `dev`."""

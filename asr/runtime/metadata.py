@@ -1,18 +1,17 @@
 """Metadata of an exported model: the schema that export writes and every runtime reads.
 
 It is in the `metadata_props` of the .onnx file (the "custom metadata map" of ONNX Runtime in every language), as flat
-strings: numbers in decimal, booleans as `true` and `false`, tokens one per line, objects as JSON, the decoder's graph
-as base64. So one file is all that an app needs.
+strings: numbers in decimal, booleans as `true` and `false`, tokens one per line, objects as JSON. So one file is all
+that an app needs.
 """
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 from asr import _core
@@ -95,13 +94,6 @@ class ModelMetadata:
     """The configuration that the model was trained with."""
     training: dict[str, Any] = field(default_factory=dict)
     """Summary of the training: steps, hours of audio, last error rates of words or of phones, data."""
-    decoder_onnx: bytes = field(default=b"", repr=False)
-    """The decoder's graph, an ONNX file of its own; empty if there is none."""
-
-    decoder_units: str = "tokens"
-    """Units that the decoder scores: the model's `tokens`."""
-    num_decoder_layers: int = 0
-    """Layers of the decoder, the second axis of its cache; 0 without a decoder."""
 
     # The front end and the strides, as defined in asr.features.
     sample_rate: int = SAMPLE_RATE
@@ -131,9 +123,9 @@ class ModelMetadata:
 
     @cached_property
     def core(self) -> _core.ModelMetadata:
-        """As the C++ core reads it, without the decoder. Raises MetadataError for a value that it refuses."""
+        """As the C++ core reads it. Raises MetadataError for a value that it refuses."""
         try:
-            return _core.ModelMetadata(self.to_properties() | {"decoder_onnx": ""})
+            return _core.ModelMetadata(self.to_properties())
         except ValueError as error:
             raise MetadataError(str(error)) from error
 
@@ -232,5 +224,4 @@ _CODECS: dict[str, tuple[Callable[[Any], str], Callable[[str], Any]]] = {
     "tuple[str, ...]": ("\n".join, lambda text: tuple(text.split("\n")) if text else ()),
     "tuple[float, ...]": (lambda value: ",".join(map(repr, value)), _to_floats),
     "dict[str, Any]": (lambda value: json.dumps(value, ensure_ascii=False, allow_nan=False), _to_object),
-    "bytes": (lambda value: base64.b64encode(value).decode("ascii"), partial(base64.b64decode, validate=True)),
 }

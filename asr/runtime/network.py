@@ -15,10 +15,19 @@ import numpy.typing as npt
 
 from asr._core import StateTensor, StateUse, Work
 from asr.runtime.metadata import EXPORT_AGAIN, MetadataError
-from asr.runtime.onnx_session import ModelError, Signature, check_signature, open_session, read_properties, run
+from asr.runtime.onnx_session import (
+    ModelError,
+    Signature,
+    Tensors,
+    check_signature,
+    open_session,
+    read_properties,
+    run,
+)
 
 Array = npt.NDArray[Any]
 FloatArray = npt.NDArray[np.float32]
+IntArray = npt.NDArray[np.int64]
 State = tuple[Array, ...]
 """An array for each state of a network. Immutable: a run returns a new one."""
 
@@ -27,7 +36,11 @@ Metadata = TypeVar("Metadata")
 
 
 def open_file(
-    path: str | Path, new_metadata: Callable[[dict[str, str]], Metadata], signature: Signature, **session: Any
+    path: str | Path,
+    new_metadata: Callable[[dict[str, str]], Metadata],
+    signature: Callable[[Metadata], Signature],
+    states: Callable[[Metadata], Iterable[StateTensor]] = lambda _: (),
+    **session: Any,
 ) -> tuple[Network, Metadata, dict[str, str]]:
     """The network of a file with one, its metadata, and all properties of the file. session: see `Network`.
 
@@ -39,7 +52,14 @@ def open_file(
         metadata = new_metadata(properties)
     except ValueError as error:
         raise MetadataError(f"{name}: {error}") from error
-    return Network(data, name, signature, **session), metadata, properties
+    network = Network(data, name, signature(metadata), states=states(metadata), **session)
+    return network, metadata, properties
+
+
+def tensors_of(states: Iterable[StateTensor]) -> Tensors:
+    """The inputs of a graph that are states."""
+    kinds = {"float32": "tensor(float)", "int64": "tensor(int64)"}
+    return {state.name: (kinds[state.dtype], state.sizes) for state in states}
 
 
 class Network:

@@ -30,7 +30,7 @@ class NeuralLmFile:
         """Reads a file. Raises ModelError or MetadataError if it cannot be used, OSError if it cannot be read."""
         # Without an arena, because the buffers of a long utterance would leave gaps of tens of megabytes in the heap.
         self.network, self.metadata, _ = open_file(
-            path, NeuralLmMetadata, SIGNATURE, num_threads=num_threads, shrink=True
+            path, NeuralLmMetadata, lambda _: SIGNATURE, num_threads=num_threads, shrink=True
         )
 
     def log_probs(self, *tree: npt.NDArray[np.generic]) -> npt.NDArray[np.float32]:

@@ -1,72 +1,98 @@
-"""The attention decoder of an exported model in ONNX Runtime: scores of whole sentences, and steps token by token.
+"""An attention decoder file in ONNX Runtime: scores of whole sentences, and steps token by token.
 
-One graph does both: scoring a sentence is a step with all tokens and an empty cache. Imports no PyTorch.
+One graph does both: scoring a sentence is a step with all tokens and an empty state. Imports no PyTorch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from asr._core import DECODER_INPUTS, DECODER_OUTPUTS, DECODER_PAST, DECODER_STEP_OUTPUTS
-from asr.runtime.joint_search import FloatArray, IntArray
-from asr.runtime.metadata import ModelMetadata
-from asr.runtime.network import Network
-from asr.runtime.onnx_session import Signature, Tensors
+from asr._core import DECODER_INPUTS, DECODER_OUTPUTS, DECODER_STEP_INPUT, DECODER_STEP_OUTPUT, DecoderMetadata
+from asr.runtime.network import FloatArray, IntArray, Network, State, open_file, tensors_of
+from asr.runtime.onnx_model import OnnxModel
+from asr.runtime.onnx_session import ModelError, Signature, Tensors
 
 
 class DecoderCache(NamedTuple):
-    """State of N hypotheses of one utterance, of P tokens each, between steps. Immutable."""
+    """State of N hypotheses of one utterance between steps. Immutable."""
 
-    keys: FloatArray
-    """(N, num_decoder_layers, P, dim) float32"""
-    values: FloatArray
-    """(N, num_decoder_layers, P, dim) float32"""
-    memory_keys: FloatArray
-    """(1, num_decoder_layers, T, dim) float32, keys of the encoder's output"""
-    memory_values: FloatArray
-    """(1, num_decoder_layers, T, dim) float32"""
+    network: Network
+    state: State
     encoder_out: FloatArray
-    """(1, T, dim) float32 for the first step, whose output has its keys and values; then (1, 0, dim)"""
+    """(1, T, dim) float32 for the first step, after which the state has what the decoder needs of it; then
+    (1, 0, dim)"""
 
     def select(self, rows: Sequence[int] | npt.NDArray[np.integer]) -> DecoderCache:
         """The hypotheses `rows`, (M,) integers, in that order."""
-        return self._replace(keys=self.keys[rows], values=self.values[rows])
+        return self._replace(state=self.network.selected(self.state, rows))
 
 
-def decoder_signature(metadata: ModelMetadata) -> Signature:
-    """Inputs and outputs of the decoder for this metadata; B is 1 or N."""
-    layers, dim = metadata.num_decoder_layers, metadata.dim
+def decoder_signature(metadata: DecoderMetadata) -> Signature:
+    """Inputs and outputs of a file with this metadata; in states, N is 1 or the number of hypotheses, and C grows by a
+    step or by the frames of `encoder_out`."""
+    states = tensors_of(metadata.states)
     inputs: Tensors = {
         "tokens": ("tensor(int64)", ["N", "U"]),
         "token_lengths": ("tensor(int64)", ["N"]),
-        "encoder_out": ("tensor(float)", [1, "T", dim]),
+        "encoder_out": ("tensor(float)", [1, "T", metadata.dim]),
+        DECODER_STEP_INPUT: ("tensor(int64)", ["N"]),
+        **states,
     }
-    outputs: Tensors = {"scores": ("tensor(float)", ["N"])}
-    if metadata.num_decoder_layers:
-        inputs["previous"] = ("tensor(int64)", ["B"])
-        outputs["log_probs"] = ("tensor(float)", ["N", "U+1", metadata.vocab_size])
-        for name in ("key_cache", "value_cache"):
-            inputs[name] = ("tensor(float)", ["B", layers, "P", dim])
-            outputs[f"new_{name}"] = ("tensor(float)", ["N", layers, "P+U+1", dim])
-        for name in ("memory_keys", "memory_values"):
-            inputs[name] = ("tensor(float)", [1, layers, "M", dim])
-            outputs[f"new_{name}"] = ("tensor(float)", [1, layers, "M+T", dim])
+    outputs: Tensors = {
+        "scores": ("tensor(float)", ["N"]),
+        DECODER_STEP_OUTPUT: ("tensor(float)", ["N", "U+1", len(metadata.tokens)]),
+        **{f"new_{name}": state for name, state in states.items()},
+    }
     return Signature(inputs, outputs)
 
 
-class OnnxDecoder:
-    """An open decoder graph. Immutable; any number of threads may call it at once."""
+def decoder_beside(model: str | Path) -> Path:
+    """The file of a model's decoder: model.decoder.onnx beside model.onnx."""
+    return Path(model).with_suffix(".decoder.onnx")
 
-    def __init__(self, network: Network, metadata: ModelMetadata) -> None:
-        self.network = network
-        self._metadata = metadata
+
+def decoder_of(model: OnnxModel) -> OnnxDecoder:
+    """The decoder in the file beside `model`. Raises ModelError if there is none, or it belongs to another model."""
+    path = decoder_beside(model.path)
+    if not path.is_file():
+        raise ModelError(f"there is no decoder {path}, which `asr export` writes beside the model")
+    decoder = OnnxDecoder(path, model.provider)
+    found, wanted = decoder.metadata, model.metadata
+    if tuple(found.tokens) != wanted.tokens or found.dim != wanted.dim:
+        raise ModelError(f"{path} is the decoder of another model than {model.path}: export both again")
+    return decoder
+
+
+class OnnxDecoder:
+    """An open decoder file. Immutable; any number of threads may call it at once."""
+
+    def __init__(self, path: str | Path, provider: str = "cpu", num_threads: int = 1) -> None:
+        """Reads a file. Raises ModelError or MetadataError if it cannot be used, OSError if it cannot be read."""
+        self.network, self.metadata, _ = open_file(
+            path,
+            DecoderMetadata,
+            decoder_signature,
+            lambda metadata: metadata.states,
+            provider=provider,
+            num_threads=num_threads,
+            arena=provider != "cpu",
+        )
 
     def score(self, tokens: Sequence[Sequence[int]], encoder_out: FloatArray) -> FloatArray:
-        """See `asr.runtime.onnx_model.OnnxModel.score`."""
+        """Log-probability of whole sentences, including their end.
+
+        Args:
+            tokens: N hypotheses, as token ids without SOS and EOS.
+            encoder_out: (T, dim) float32, valid frames only.
+        Returns:
+            (N,) float32.
+        Raises ValueError for ids outside the vocabulary or another shape.
+        """
         if not tokens:
             return np.zeros(0, np.float32)
         lengths = np.array([len(row) for row in tokens], np.int64)
@@ -79,7 +105,7 @@ class OnnxDecoder:
 
     def begin(self, encoder_out: FloatArray) -> DecoderCache:
         """The state before the first token, for one hypothesis. encoder_out: (T, dim) float32, valid frames only."""
-        return DecoderCache._make((*self.network.initial_state(1, 0), self._memory(encoder_out)))
+        return DecoderCache(self.network, self.network.initial_state(1, 0), self._memory(encoder_out))
 
     def step(self, tokens: IntArray, cache: DecoderCache) -> tuple[FloatArray, DecoderCache]:
         """Appends one token to every hypothesis.
@@ -88,14 +114,14 @@ class OnnxDecoder:
         and the next cache. Raises ValueError for ids outside the vocabulary.
         """
         self._check_tokens(tokens)
-        *past, encoder_out = cache
         nothing = (np.zeros((len(tokens), 0), np.int64), np.zeros(len(tokens), np.int64))
-        inputs = dict(zip((*DECODER_INPUTS, DECODER_PAST[0]), (*nothing, encoder_out, tokens), strict=True))
-        (log_probs,), state = self.network.run(inputs, DECODER_STEP_OUTPUTS[:1], tuple(past))
-        return log_probs[:, 0], DecoderCache._make([*state, np.zeros((1, 0, self._metadata.dim), np.float32)])
+        names = (*DECODER_INPUTS, DECODER_STEP_INPUT)
+        inputs = dict(zip(names, (*nothing, cache.encoder_out, tokens), strict=True))
+        (log_probs,), state = self.network.run(inputs, [DECODER_STEP_OUTPUT], cache.state)
+        return log_probs[:, 0], cache._replace(state=state, encoder_out=cache.encoder_out[:, :0])
 
     def _memory(self, encoder_out: FloatArray) -> FloatArray:
-        dim = self._metadata.dim
+        dim = self.metadata.dim
         if encoder_out.ndim != 2 or encoder_out.shape[1] != dim or encoder_out.dtype != np.float32:
             raise ValueError(
                 f"encoder_out is {encoder_out.dtype} of shape {encoder_out.shape}; expected float32 (T, {dim})"
@@ -104,6 +130,7 @@ class OnnxDecoder:
         return encoder_out[None] if len(encoder_out) else np.zeros((1, 1, dim), np.float32)
 
     def _check_tokens(self, tokens: IntArray) -> None:
-        if tokens.min() < 0 or tokens.max() >= self._metadata.vocab_size:
+        vocab_size = len(self.metadata.tokens)
+        if tokens.min() < 0 or tokens.max() >= vocab_size:
             odd = tokens.min() if tokens.min() < 0 else tokens.max()
-            raise ValueError(f"token id {odd} is outside 0 to {self._metadata.vocab_size - 1}")
+            raise ValueError(f"token id {odd} is outside 0 to {vocab_size - 1}")

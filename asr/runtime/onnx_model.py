@@ -1,13 +1,11 @@
-"""An exported model in ONNX Runtime: the step function and the decoder's scores, on NumPy arrays.
+"""An exported model in ONNX Runtime: the step function on NumPy arrays.
 
 Threads may share an `OnnxModel`. A stream passes its state in and gets the new one. Imports no PyTorch.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,8 +13,7 @@ import numpy as np
 
 from asr._core import ENCODER_INPUTS, ENCODER_OUTPUTS, PHONE_OUTPUT
 from asr.runtime.metadata import MetadataError, ModelMetadata
-from asr.runtime.network import FloatArray, Network, State
-from asr.runtime.onnx_decoder import IntArray, OnnxDecoder, decoder_signature
+from asr.runtime.network import FloatArray, IntArray, Network, State, tensors_of
 from asr.runtime.onnx_session import ModelError, Signature, Tensors, check_session_options, read_properties
 
 _BUNDLED = {"int8": "tiny.int8.onnx", "float32": "tiny.onnx"}
@@ -61,8 +58,7 @@ def bundled_model(name: str = "int8") -> Path:
 
 def step_signature(metadata: ModelMetadata) -> Signature:
     """Inputs and outputs of a file with this metadata."""
-    kinds = {"float32": "tensor(float)", "int64": "tensor(int64)"}
-    states: Tensors = {state.name: (kinds[state.dtype], state.sizes) for state in metadata.state_tensors}
+    states = tensors_of(metadata.state_tensors)
     inputs: Tensors = {
         "x": ("tensor(float)", ["N", "T", metadata.num_mel_bins]),
         "num_valid": ("tensor(int64)", ["N"]),
@@ -92,9 +88,7 @@ class OnnxModel:
         """
         check_session_options(provider, num_threads)
         self.path = Path(path)
-        self._open = partial(Network, provider=provider, num_threads=num_threads)
         self.provider = provider
-        self._lock = threading.Lock()
         try:
             if not self.path.is_file():
                 raise ModelError(f"there is no model file {self.path}: `asr export` writes one")
@@ -107,22 +101,14 @@ class OnnxModel:
         except MetadataError as error:
             raise ModelError(f"{self.path}: {error}") from error
         name, signature = str(self.path), step_signature(self.metadata)
-        self.encoder = self._open(data, name, signature, states=self.metadata.state_tensors)
+        self.encoder = Network(
+            data, name, signature, states=self.metadata.state_tensors, provider=provider, num_threads=num_threads
+        )
         self._heads = [*ENCODER_OUTPUTS, *([PHONE_OUTPUT] if self.metadata.phones else [])]
-        self._decoder: OnnxDecoder | None = None
 
     @property
     def tokens(self) -> tuple[str, ...]:
         return self.metadata.tokens
-
-    @property
-    def has_decoder(self) -> bool:
-        """Whether `score` and `decoder` work."""
-        return bool(self.metadata.decoder_onnx)
-
-    def network(self, name: str) -> Network:
-        """The network "encoder" or "decoder". Raises ModelError like `decoder`."""
-        return self.encoder if name == "encoder" else self.decoder.network
 
     def init_cache(self, batch_size: int, left_context: int) -> State:
         """The state before the first chunk, for `batch_size` streams with `left_context` frames."""
@@ -170,34 +156,6 @@ class OnnxModel:
             arrays = (output.log_probs, output.encoder_out, output.phone_log_probs)
             pieces.append([array[0, :length] for array in arrays if array is not None])
         return Encoded(*(np.concatenate(arrays) for arrays in zip(*pieces, strict=True)))
-
-    def score(self, tokens: Sequence[Sequence[int]], encoder_out: FloatArray) -> FloatArray:
-        """Log-probability of whole sentences, including their end, from the attention decoder.
-
-        Args:
-            tokens: N hypotheses, as token ids without SOS and EOS.
-            encoder_out: (T, dim) float32, valid frames only.
-        Returns:
-            (N,) float32.
-        Raises ValueError for ids outside the vocabulary or another shape; ModelError like `decoder`.
-        """
-        return self.decoder.score(tokens, encoder_out)
-
-    @property
-    def decoder(self) -> OnnxDecoder:
-        """The attention decoder. Raises ModelError for a model without one."""
-        # Opened on first use: greedy and beam search do not need it.
-        with self._lock:
-            if self._decoder is None:
-                if not self.has_decoder:
-                    raise ModelError(f"{self.path} has no decoder for rescoring: use search beam")
-                data, name = self.metadata.decoder_onnx, f"the decoder in {self.path}"
-                read_properties(data, name, has_checksum=False)  # rejects files that could harm ONNX Runtime
-                states = self.metadata.core.decoder_states
-                arena = self.provider != "cpu"
-                network = self._open(data, name, decoder_signature(self.metadata), states=states, arena=arena)
-                self._decoder = OnnxDecoder(network, self.metadata)
-            return self._decoder
 
     def _check_chunk(self, features: FloatArray, num_valid: IntArray) -> None:
         meta = self.metadata

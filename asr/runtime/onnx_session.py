@@ -99,13 +99,10 @@ def open_session(data: bytes, name: str, provider: str, num_threads: int, arena:
     return session
 
 
-def read_properties(data: bytes, name: str, *, has_checksum: bool = True) -> dict[str, str]:
-    """The metadata of an ONNX file's bytes. Raises ModelError, with `name`, for a damaged file.
-
-    has_checksum: False for a graph inside a file, whose checksum covers it.
-    """
+def read_properties(data: bytes, name: str) -> dict[str, str]:
+    """The metadata of an ONNX file's bytes. Raises ModelError, with `name`, for a damaged file."""
     try:
-        return read_onnx_properties(data, has_checksum=has_checksum)
+        return read_onnx_properties(data)
     except UnicodeDecodeError as error:
         raise ModelError(f"{name} is damaged: its metadata is not UTF-8; {EXPORT_AGAIN}") from error
     except ValueError as error:

@@ -86,7 +86,7 @@ class Punctuation(PunctuationNetwork):
     def __init__(self, path: str | Path, num_threads: int = 1) -> None:
         """Reads a file. Raises ModelError or MetadataError if it cannot be used, OSError if it cannot be read."""
         self.network, self.metadata, properties = open_file(
-            path, PunctuationMetadata, SIGNATURE, num_threads=num_threads, arena=False
+            path, PunctuationMetadata, lambda _: SIGNATURE, num_threads=num_threads, arena=False
         )
         self.look_ahead, self.left_context = self.metadata.look_ahead, self.metadata.left_context
         self.license = properties.get("license", "")

@@ -1,4 +1,4 @@
-"""Trained weights from an exported float32 model, which contains them without loss."""
+"""Trained weights from an exported float32 model and its decoder, which contain them without loss."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from torch import Tensor
 
 from asr.recipe import network_config
 from asr.runtime.metadata import MetadataError, ModelMetadata
+from asr.runtime.onnx_decoder import decoder_beside
 from asr.runtime.onnx_session import ModelError, read_properties
 from asr.tokenizer import Tokenizer
 from asr.training.pretrained import CheckpointError, Pretrained
@@ -20,16 +21,18 @@ BUNDLED = Path(__file__).parents[1] / "models" / "tiny.onnx"
 
 
 def load_exported(path: Path) -> Pretrained:
-    """The weights of the float32 .onnx file at `path`, as `asr export` writes it.
+    """The weights of the float32 .onnx file at `path` and of the decoder beside it, as `asr export` writes them.
 
-    Raises CheckpointError with the name of the file if it is damaged or quantized, or if its tokens need more than
-    their spelling.
+    Raises CheckpointError with the name of the file if one is damaged, missing or quantized, or if the tokens need more
+    than their spelling.
     """
+    beside = decoder_beside(path)
     try:
-        data = path.read_bytes()
+        data, decoder = path.read_bytes(), beside.read_bytes()
         metadata = ModelMetadata.from_properties(read_properties(data, str(path)))
+        read_properties(decoder, str(beside))
     except OSError as error:
-        raise CheckpointError(f"cannot read weights {path}: {error.strerror or error}") from error
+        raise CheckpointError(f"cannot read weights {error.filename}: {error.strerror or error}") from error
     except (ModelError, MetadataError) as error:
         raise CheckpointError(f"{path} is not an asr-stream model, or it is damaged: {error}") from error
     if metadata.quantization != "none":
@@ -40,9 +43,7 @@ def load_exported(path: Path) -> Pretrained:
     try:
         config = network_config(metadata.config)
         tokenizer = Tokenizer(config.tokenizer.kind, metadata.tokens)
-        weights = _tensors(onnx.load_from_string(data), "model.")
-        if metadata.decoder_onnx:
-            weights |= _tensors(onnx.load_from_string(metadata.decoder_onnx), "")
+        weights = _tensors(onnx.load_from_string(data), "model.") | _tensors(onnx.load_from_string(decoder), "")
         loaded = Pretrained(config, tokenizer, weights, metadata.training, metadata.license)
         loaded.check()
     except (AttributeError, KeyError, TypeError, ValueError) as error:

@@ -118,6 +118,7 @@ struct ModelFile {
 };
 constexpr ModelFile kModelFiles[] = {
     {"lm", &ModelOptions::lm, &ModelOptions::lm_name, "the language model", "`asr lm`"},
+    {"decoder", &ModelOptions::decoder, &ModelOptions::decoder_name, "the decoder", "`asr export`"},
     {"neural_lm", &ModelOptions::neural_lm, &ModelOptions::neural_lm_name, "the neural language model", "`asr export`"},
     {"punctuation", &ModelOptions::punctuation, &ModelOptions::punctuation_name, "the model for punctuation",
      "`asr export`"}};

@@ -17,10 +17,9 @@ namespace asr_stream {
 
 namespace {
 
-std::map<std::string, std::string> properties_of(std::string_view onnx, const std::string& name,
-                                                 bool has_checksum = true) {
+std::map<std::string, std::string> properties_of(std::string_view onnx, const std::string& name) {
   try {
-    return read_onnx_properties(onnx, has_checksum);
+    return read_onnx_properties(onnx);
   } catch (const std::invalid_argument& error) {
     throw DamagedFileError(name + " is not an ONNX file, or it is damaged: " + error.what() + "; " + kExportAgain);
   }
@@ -84,7 +83,6 @@ Model::Model(std::string_view onnx, const std::string& name, ModelOptions option
       lm_(lm_of(options_)),
       runtime_(OnnxRuntime::load(options_.onnxruntime_path)) {
   open(Network::kEncoder, onnx, name, metadata_.encoder_inputs(), metadata_.encoder_outputs(), metadata_.states);
-  properties_.erase("decoder_onnx");  // as large as everything else; the metadata has it
   add_derived(properties_, metadata_);
   options_.lm = std::string();          // lm_ has a copy
   if (const std::string file = std::move(options_.punctuation); !file.empty()) {
@@ -98,6 +96,13 @@ Model::Model(std::string_view onnx, const std::string& name, ModelOptions option
     neural_lm_ = metadata_of<NeuralLmMetadata>(file, called);
     open(Network::kNeuralLm, file, called, names_of(kNeuralLmInputs), names_of(kNeuralLmOutputs));
     warm_up(tree_work(smallest_tree()), called);
+  }
+  if (const std::string file = std::move(options_.decoder); !file.empty()) {
+    const std::string& called = options_.decoder_name;
+    decoder_ = metadata_of<DecoderMetadata>(file, called);
+    open(Network::kDecoder, file, called, names_of(kDecoderInputs), decoder_->outputs(), decoder_->states);
+    warm_up(decoder_work({{kUnkId}}, std::vector<float>(static_cast<std::size_t>(decoder_->dim)), decoder_->dim),
+            called);
   }
   check_sizes();
   fusion(Options());  // built now, because the lexicon takes most of a second
@@ -144,11 +149,11 @@ void Model::check_sizes() const {
 
 void Model::open(Network network, std::string_view onnx, const std::string& name,
                  const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
-                 std::vector<StateTensor> states) const {
+                 std::vector<StateTensor> states) {
   Graph opened{std::make_unique<const Session>(runtime_, onnx, name, options_.num_threads, inputs, outputs),
                std::move(states), {}};
   for (const StateTensor& state : opened.states) opened.new_states.push_back("new_" + state.name);
-  graph(network) = std::move(opened);
+  graphs_[static_cast<std::size_t>(network)] = std::move(opened);
 }
 
 // The first run of a graph takes several times as long, and must not delay the first words.
@@ -195,21 +200,6 @@ Model::Run Model::run(const Work& work, State& state) const {
   }
   for (const Tensor& tensor : result.tensors) result.answer.push_back(tensor.output());
   return result;
-}
-
-void Model::open_decoder(bool by_steps) const {
-  const bool has_steps = metadata_.num_decoder_layers > 0;
-  if (metadata_.decoder_onnx.empty() || (by_steps && !has_steps)) {
-    throw std::invalid_argument(std::string("the model has no decoder to ") +
-                                (by_steps ? "search" : "rescore") + " with: use search beam, or export it again");
-  }
-  const std::lock_guard<std::mutex> lock(decoder_mutex_);
-  if (graph(Network::kDecoder).session) return;
-  const std::string name = "the decoder in " + name_;
-  properties_of(metadata_.decoder_onnx, name, false);
-  std::vector<std::string> outputs = names_of(kDecoderOutputs);
-  if (has_steps) outputs.insert(outputs.end(), std::begin(kDecoderStepOutputs), std::end(kDecoderStepOutputs));
-  open(Network::kDecoder, metadata_.decoder_onnx, name, names_of(kDecoderInputs), outputs, metadata_.decoder_states());
 }
 
 void Model::log(bool is_error, const std::string& text) const {

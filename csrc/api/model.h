@@ -29,6 +29,7 @@ struct ModelOptions {
   std::string lm_name;  // for errors
   std::string punctuation, punctuation_name;  // the same for the punctuation network
   std::string neural_lm, neural_lm_name;      // the same for the neural language model
+  std::string decoder, decoder_name;          // the same for the attention decoder
   std::int32_t num_threads = 1;
   std::function<void(bool is_error, const char* text)> log;
 };
@@ -51,13 +52,11 @@ class Model {
   };
   Run run(const Work& work, State& state) const;
 
-  // Opens the decoder, before its first run. by_steps: it searches. Throws std::invalid_argument if the model has none.
-  void open_decoder(bool by_steps) const;
-
   // Each may be null.
   const std::shared_ptr<const PunctuationMetadata>& punctuation() const noexcept { return punctuation_; }
   const NgramLm* lm() const noexcept { return lm_.get(); }
   const std::shared_ptr<const NeuralLmMetadata>& neural_lm() const noexcept { return neural_lm_; }
+  const std::shared_ptr<const DecoderMetadata>& decoder() const noexcept { return decoder_; }
 
   const ModelMetadata& metadata() const noexcept { return metadata_; }
   const std::map<std::string, std::string>& properties() const noexcept { return properties_; }
@@ -73,9 +72,9 @@ class Model {
     std::vector<std::string> new_states;  // their outputs
   };
 
-  Graph& graph(Network network) const { return graphs_[static_cast<std::size_t>(network)]; }
+  const Graph& graph(Network network) const { return graphs_[static_cast<std::size_t>(network)]; }
   void open(Network network, std::string_view onnx, const std::string& name, const std::vector<std::string>& inputs,
-            const std::vector<std::string>& outputs, std::vector<StateTensor> states = {}) const;
+            const std::vector<std::string>& outputs, std::vector<StateTensor> states = {});
   void warm_up(const Work& work, const std::string& name) const;
   void check_sizes() const;
 
@@ -90,8 +89,8 @@ class Model {
   const OnnxRuntime& runtime_;
   std::shared_ptr<const PunctuationMetadata> punctuation_;
   std::shared_ptr<const NeuralLmMetadata> neural_lm_;
-  mutable std::mutex decoder_mutex_;
-  mutable std::array<Graph, kNumNetworks> graphs_;  // each is set once
+  std::shared_ptr<const DecoderMetadata> decoder_;
+  std::array<Graph, kNumNetworks> graphs_;
 };
 
 // Reads all bytes of a file. Throws FileError.

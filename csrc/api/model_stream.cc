@@ -10,10 +10,8 @@ namespace {
 
 std::shared_ptr<const SegmentOptions> new_segment_options(const Model& model, const Options& options) {
   const Assets open{model.fusion(options), new_phrases(options, model.lm(), model.metadata()), model.punctuation(),
-                    model.neural_lm()};
-  auto segment = segment_options(options, model.metadata(), open);
-  if (segment->uses_decoder()) model.open_decoder(segment->searches_jointly());
-  return segment;
+                    model.neural_lm(), model.decoder()};
+  return segment_options(options, model.metadata(), open);
 }
 
 }  // namespace

@@ -50,8 +50,10 @@ void bind_contract(py::module_& m) {
   m.attr("PHONE_OUTPUT") = kPhoneOutput;
   m.attr("DECODER_INPUTS") = to_tuple(kDecoderInputs);
   m.attr("DECODER_OUTPUTS") = to_tuple(kDecoderOutputs);
-  m.attr("DECODER_PAST") = to_tuple(kDecoderPast);
-  m.attr("DECODER_STEP_OUTPUTS") = to_tuple(kDecoderStepOutputs);
+  m.attr("DECODER_STEP_INPUT") = kDecoderStepInput;
+  m.attr("DECODER_STEP_OUTPUT") = kDecoderStepOutput;
+  m.attr("DECODER_TYPE") = kDecoderType;
+  m.attr("DECODER_VERSION") = kDecoderVersion;
   m.attr("NEURAL_LM_TYPE") = kNeuralLmType;
   m.attr("NEURAL_LM_VERSION") = kNeuralLmVersion;
   m.attr("NEURAL_LM_INPUTS") = to_tuple(kNeuralLmInputs);
@@ -81,8 +83,12 @@ void bind_contract(py::module_& m) {
           },
           "batch_size"_a, "left_context"_a);
   py::class_<ModelMetadata>(m, "ModelMetadata")
+      .def(py::init<const std::map<std::string, std::string>&>(), "properties"_a);
+  py::class_<DecoderMetadata, std::shared_ptr<DecoderMetadata>>(m, "DecoderMetadata")
       .def(py::init<const std::map<std::string, std::string>&>(), "properties"_a)
-      .def_property_readonly("decoder_states", &ModelMetadata::decoder_states);
+      .def_readonly("tokens", &DecoderMetadata::tokens)
+      .def_readonly("dim", &DecoderMetadata::dim)
+      .def_readonly("states", &DecoderMetadata::states);
   m.attr("PUNCTUATION_TYPE") = kPunctuationType;
   m.attr("PUNCTUATION_VERSION") = kPunctuationVersion;
   m.attr("PUNCTUATION_INPUTS") = to_tuple(kPunctuationInputs);

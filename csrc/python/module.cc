@@ -252,12 +252,12 @@ void bind_onnx_file(py::module_& m) {
   m.attr("ONNX_OPSET") = kOnnxOpset;
   m.def(
       "read_onnx_properties",
-      [](const py::bytes& data, bool has_checksum) {
+      [](const py::bytes& data) {
         const std::string_view bytes = data;
         const py::gil_scoped_release release;
-        return read_onnx_properties(bytes, has_checksum);
+        return read_onnx_properties(bytes);
       },
-      "data"_a, py::kw_only(), "has_checksum"_a = true);
+      "data"_a);
   m.def("checksum", [](const py::bytes& data) { return checksum(data); }, "data"_a);
 }
 

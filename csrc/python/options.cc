@@ -140,18 +140,17 @@ void bind_options(py::module_& m) {
       .def(py::init([](const Options& options, const ModelMetadata& metadata, std::shared_ptr<const LmFusion> fusion,
                        std::shared_ptr<const Phrases> phrases,
                        std::shared_ptr<const PunctuationMetadata> punctuation,
-                       std::shared_ptr<const NeuralLmMetadata> neural_lm, std::int64_t second_pass_window) {
-             auto segment = segment_options(options, metadata, {fusion, phrases, punctuation, neural_lm});
+                       std::shared_ptr<const NeuralLmMetadata> neural_lm,
+                       std::shared_ptr<const DecoderMetadata> decoder, std::int64_t second_pass_window) {
+             auto segment = segment_options(options, metadata, {fusion, phrases, punctuation, neural_lm, decoder});
              segment->second_pass_window = second_pass_window;
              const Segment check(segment);
              return segment;
            }),
            "options"_a, "metadata"_a, py::kw_only(), "fusion"_a = nullptr, "phrases"_a = nullptr,
-           "punctuation"_a = nullptr, "neural_lm"_a = nullptr, "second_pass_window"_a = kSecondPassWindow)
+           "punctuation"_a = nullptr, "neural_lm"_a = nullptr, "decoder"_a = nullptr, "second_pass_window"_a = kSecondPassWindow)
       .def_readonly("punctuation_warning", &SegmentOptions::punctuation_warning)
-      .def_readonly("skipped_lines", &SegmentOptions::skipped_lines)
-      .def_property_readonly("rescores", &SegmentOptions::rescores)
-      .def_property_readonly("searches_jointly", &SegmentOptions::searches_jointly);
+      .def_readonly("skipped_lines", &SegmentOptions::skipped_lines);
 }
 
 }  // namespace asr_stream

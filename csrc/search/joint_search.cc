@@ -27,8 +27,8 @@ Work decoder_work(DecoderStep step, std::vector<float> encoder_out, std::int64_t
             {{kDecoderInputs[0], {count, 0}, std::vector<std::int64_t>()},
              {kDecoderInputs[1], {count}, std::vector<std::int64_t>(step.tokens.size())},
              {kDecoderInputs[2], {1, num_frames, dim}, std::move(encoder_out)},
-             {kDecoderPast[0], {count}, std::move(step.tokens)}},
-            {{kDecoderStepOutputs[0], {count, 1, vocab_size}}}};
+             {kDecoderStepInput, {count}, std::move(step.tokens)}},
+            {{kDecoderStepOutput, {count, 1, vocab_size}}}};
   work.state = StateUse{kDecoderSlot, step.begins, 0, StateUse::Keep::kForNextWork, std::move(step.parents)};
   return work;
 }

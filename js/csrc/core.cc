@@ -94,14 +94,15 @@ void set_option(Options& options, const std::string& name, const val& value) {
   });
 }
 
-// lm, punctuation, neural_lm: may be null.
+// lm, punctuation, neural_lm, decoder: may be null.
 std::shared_ptr<SegmentOptions> make_options(const Options& options, const std::shared_ptr<ModelMetadata>& metadata,
                                              std::shared_ptr<NgramLm> lm,
                                              std::shared_ptr<PunctuationMetadata> punctuation,
-                                             std::shared_ptr<NeuralLmMetadata> neural_lm) {
+                                             std::shared_ptr<NeuralLmMetadata> neural_lm,
+                                             std::shared_ptr<DecoderMetadata> decoder) {
   return guarded([&] {
     const Assets assets{new_fusion(options, lm, *metadata), new_phrases(options, lm.get(), *metadata),
-                        std::move(punctuation), std::move(neural_lm)};
+                        std::move(punctuation), std::move(neural_lm), std::move(decoder)};
     auto made = segment_options(options, *metadata, assets);
     const Segment check(made);
     return made;
@@ -184,12 +185,6 @@ val take_events(Stream& self) {
   return events;
 }
 
-// Checks a graph inside an .onnx file, see onnx_file.h.
-void check_graph(const val& bytes) {
-  const std::vector<char> data = to_vector<char>(bytes);
-  guarded([&] { read_onnx_properties({data.data(), data.size()}, false); });
-}
-
 // bytes: of an .onnx file.
 template <typename Metadata>
 std::shared_ptr<Metadata> make_metadata(const val& bytes) {
@@ -211,12 +206,6 @@ val states(const ModelMetadata& metadata, int left_context) {
   return array;
 }
 
-val decoder_onnx(const ModelMetadata& metadata) {
-  const std::string& bytes = metadata.decoder_onnx;
-  const auto* data = reinterpret_cast<const std::uint8_t*>(bytes.data());
-  return val::global("Uint8Array").new_(typed_memory_view(bytes.size(), data));
-}
-
 template <std::size_t N>
 val names(const char* const (&list)[N]) {
   return to_array(std::vector<std::string>(list, list + N));
@@ -228,8 +217,6 @@ val contract() {
   object.set("minSampleRate", kMinSampleRate);
   object.set("maxSampleRate", kMaxSampleRate);
   object.set("encoderFrameMs", kEncoderFrameMs);
-  object.set("decoderInputs", names(kDecoderInputs));
-  object.set("decoderOutputs", names(kDecoderOutputs));
   val options = val::object();  // C++ name: JavaScript name
   for (const Option& option : kOptions) options.set(camel_case(option.name), std::string(option.name));
   object.set("options", options);
@@ -241,15 +228,18 @@ val contract() {
 EMSCRIPTEN_BINDINGS(asr_stream) {
   using emscripten::class_;
   emscripten::function("contract", &contract);
-  emscripten::function("checkGraph", &check_graph);
   class_<ModelMetadata>("ModelMetadata")
       .smart_ptr<std::shared_ptr<ModelMetadata>>("std::shared_ptr<ModelMetadata>")
       .constructor(&make_metadata<ModelMetadata>)
       .property("inputs", +[](const ModelMetadata& m) { return to_array(m.encoder_inputs()); })
       .property("outputs", +[](const ModelMetadata& m) { return to_array(m.encoder_outputs()); })
       .function("states", &states)
-      .property("language", &ModelMetadata::language)
-      .property("decoderOnnx", &decoder_onnx);
+      .property("language", &ModelMetadata::language);
+  class_<DecoderMetadata>("DecoderMetadata")
+      .smart_ptr<std::shared_ptr<DecoderMetadata>>("std::shared_ptr<DecoderMetadata>")
+      .constructor(&make_metadata<DecoderMetadata>)
+      .property("inputs", +[](const DecoderMetadata&) { return names(kDecoderInputs); })
+      .property("outputs", +[](const DecoderMetadata&) { return names(kDecoderOutputs); });
   class_<Options>("Options")
       .constructor<>()
       .function("set", &set_option);
@@ -269,7 +259,6 @@ EMSCRIPTEN_BINDINGS(asr_stream) {
   class_<SegmentOptions>("SegmentOptions")
       .smart_ptr<std::shared_ptr<SegmentOptions>>("std::shared_ptr<SegmentOptions>")
       .constructor(&make_options)
-      .property("rescores", &SegmentOptions::rescores)
       .property("chunkMs", +[](const SegmentOptions& options) { return options.options.chunk_ms; })
       .property("warnings", &warnings);
   class_<Stream>("Stream")

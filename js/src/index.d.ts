@@ -69,9 +69,9 @@ export interface Options {
   /** audio before the chunk that the encoder attends to; a multiple of 40 in [0, 20480]; default: the model file's,
    * usually 2560 */
   leftContextMs?: number;
-  /** greedy, beam (CTC prefix beam search), rescore (beam; the attention decoder rescores finals of a search over
-   * letters), or joint (beam; finals come from a search by the attention decoder and CTC, without a language model);
-   * default: rescore */
+  /** greedy, beam (CTC prefix beam search), rescore (beam; the attention decoder, if its file is open, rescores
+   * finals of a search over letters), or joint (beam; finals come from a search by the attention decoder and CTC,
+   * without a language model); default: rescore */
   search?: "greedy" | "beam" | "rescore";
   /** encode each finished utterance a second time, which corrects its final text; default: true */
   secondPass?: boolean;
@@ -154,6 +154,9 @@ export interface RecognizerOptions extends Options {
   neuralLm?: string | URL | Uint8Array | ArrayBuffer | null;
   /** Model for case and punctuation, and for endpoints, a file of `asr export`; null (the default) for none. */
   punctuation?: string | URL | Uint8Array | ArrayBuffer | null;
+  /** Attention decoder for search rescore, the file NAME.decoder.onnx that `asr export` writes beside the model; null
+   * (the default) for none. */
+  decoder?: string | URL | Uint8Array | ArrayBuffer | null;
   /**
    * The ONNX Runtime: `import * as ort from ...`. By default "onnxruntime-web/wasm" is imported and run in one thread;
    * a page without a bundler cannot find it by that name. In Node, `load` disables the telemetry of onnxruntime-node

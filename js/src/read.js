@@ -3,7 +3,7 @@
 // The files of a recognizer, by the names of their options.
 export const FILES = {
   model: "the model", lm: "the language model", neuralLm: "the neural language model",
-  punctuation: "the punctuation model",
+  punctuation: "the punctuation model", decoder: "the decoder",
 };
 
 const IN_NODE = typeof process === "object" && Boolean(process.versions?.node);

@@ -5,9 +5,9 @@ import { checkFile, ModelError, Network, SESSION_OPTIONS } from "./network.js";
 import { FILES, read } from "./read.js";
 import { Stream } from "./stream.js";
 
-const DEFAULTS = { lm: null, neuralLm: null, punctuation: null, sessionOptions: {} };
+const DEFAULTS = { lm: null, neuralLm: null, punctuation: null, decoder: null, sessionOptions: {} };
 const ASSETS = ["model", ...Object.keys(DEFAULTS), "ort"]; // csrc/options.h has the options
-const SHARED = ["model", "lm", "neuralLm", "punctuation", "ort", "sessionOptions"]; // between variants
+const SHARED = ["model", "lm", "neuralLm", "punctuation", "decoder", "ort", "sessionOptions"]; // between variants
 
 export class Recognizer {
   static async load(options) {
@@ -15,24 +15,20 @@ export class Recognizer {
     const values = checked(core, options);
     newOptions(core, values).delete(); // checks the options before files are read
     const ort = values.ort ? withoutTelemetry(values.ort) : await defaultRuntime();
-    const [modelBytes, lmBytes, neuralLmBytes, punctuationBytes] = await Promise.all(
+    const [modelBytes, lmBytes, neuralLmBytes, punctuationBytes, decoderBytes] = await Promise.all(
       Object.entries(FILES).map(([name, what]) =>
         values[name] === null && name !== "model" ? null : read(values[name], what)));
     const sessionOptions = { ...SESSION_OPTIONS, ...values.sessionOptions };
     const opened = { core, lm: lmBytes && openLm(core, lmBytes), metadata: {}, networks: {} };
     const open = (bytes, name, text, Metadata) => openFile(opened, bytes, ort, sessionOptions, name, text, Metadata);
-    let decoder = null;
-    opened.openDecoder = () => decoder ??= openDecoder(opened, ort, sessionOptions).catch((error) => {
-      decoder = null; // the next call tries again
-      throw error;
-    });
     try {
       if (neuralLmBytes) await open(neuralLmBytes, "neural_lm", "the neural language model", core.NeuralLmMetadata);
       if (punctuationBytes) {
         await open(punctuationBytes, "punctuation", "the punctuation model", core.PunctuationMetadata);
       }
+      if (decoderBytes) await open(decoderBytes, "decoder", "the decoder", core.DecoderMetadata);
       await open(modelBytes, "encoder", "the model", core.ModelMetadata);
-      const recognizer = await Recognizer.#made(values, opened);
+      const recognizer = new Recognizer(values, opened);
       await recognizer.#warmUp().catch((error) => {
         recognizer.streamOptions.delete();
         throw error;
@@ -42,17 +38,6 @@ export class Recognizer {
       await close(opened);
       throw error;
     }
-  }
-
-  static async #made(values, opened) {
-    const recognizer = new Recognizer(values, opened);
-    try {
-      if (recognizer.streamOptions.rescores) await opened.openDecoder();
-    } catch (error) {
-      recognizer.streamOptions.delete();
-      throw error;
-    }
-    return recognizer;
   }
 
   #values;
@@ -69,7 +54,8 @@ export class Recognizer {
     const options = newOptions(core, values);
     try {
       this.streamOptions = new core.SegmentOptions(
-        options, metadata.encoder, lm, metadata.punctuation ?? null, metadata.neural_lm ?? null);
+        options, metadata.encoder, lm, metadata.punctuation ?? null, metadata.neural_lm ?? null,
+        metadata.decoder ?? null);
     } finally {
       options.delete();
     }
@@ -78,7 +64,7 @@ export class Recognizer {
   async withOptions(changes) {
     const shared = SHARED.find((name) => name in changes);
     if (shared) throw new TypeError(`variants of a recognizer share ${shared}; load another recognizer`);
-    const variant = await Recognizer.#made(checked(this.#opened.core, { ...this.#values, ...changes }), this.#opened);
+    const variant = new Recognizer(checked(this.#opened.core, { ...this.#values, ...changes }), this.#opened);
     variant.#isVariant = true;
     return variant;
   }
@@ -117,15 +103,6 @@ async function openFile({ metadata, networks }, bytes, ort, sessionOptions, name
   const { inputs, outputs } = read;
   const states = read.states && ((leftContext) => read.states(leftContext));
   networks[name] = await Network.open(ort, bytes, sessionOptions, text, { inputs, outputs, states });
-}
-
-async function openDecoder({ core, metadata, networks }, ort, sessionOptions) {
-  const bytes = metadata.encoder.decoderOnnx, name = "the model's decoder";
-  if (!bytes.length) throw new ModelError("this model has no decoder for rescoring; use search 'beam'");
-  checkFile(name, () => core.checkGraph(bytes));
-  const { decoderInputs, decoderOutputs } = core.contract();
-  const graph = { inputs: decoderInputs, outputs: decoderOutputs };
-  networks.decoder = await Network.open(ort, bytes, sessionOptions, name, graph);
 }
 
 async function close({ lm, metadata, networks }) {

@@ -12,6 +12,7 @@ const ASR = new URL("../../asr/", import.meta.url);
 const MODEL = new URL("models/tiny.int8.onnx", ASR);
 const LM = new URL("models/english.lm", ASR);
 const PUNCTUATION = new URL("models/english.punctuation.onnx", ASR);
+const DECODER = new URL("models/tiny.int8.decoder.onnx", ASR);
 
 let model, recognizer, samples, whole; // whole: the events of the recording
 
@@ -259,7 +260,7 @@ test("a model with damaged metadata is refused by the name of the key", async ()
     ["asr_stream", "asr_strean", /model_type is 'asr_strean'/],
     ["num_layers", "num_layerz", /num_layers is missing/],
     ["povey", "hanns", /window is 'hanns', it must be 'povey'/],
-    ["decoder_onnx", "decoder_onny", /decoder_onnx is missing/],
+    ["rescore_ctc_weight", "rescore_ctc_weigth", /rescore_ctc_weight is missing/],
   ];
   for (const [before, after, message] of changes) {
     const changed = model.slice();
@@ -308,7 +309,7 @@ test("a stream whose network fails says so from then on, and keeps the events be
 
 test("without a network that is not the encoder, the words are recognized without it", async () => {
   const ort = unreliable(await import("onnxruntime-web/wasm"));
-  const broken = await Recognizer.load({ model, ort, punctuation: PUNCTUATION });
+  const broken = await Recognizer.load({ model, ort, punctuation: PUNCTUATION, decoder: DECODER });
   const searched = await broken.withOptions({ search: "beam" });
   ort.state.broken = ["pauses"];
   const expected = await recognize(samples, { by: searched });

@@ -13,7 +13,7 @@ from asr.options import LISTS, OPTIONS, described, flag
 if TYPE_CHECKING:
     from asr.streaming.recognizer import Recognizer
 
-ASSETS = ("model", "lm", "neural_lm", "punctuation", "provider")
+ASSETS = ("model", "lm", "neural_lm", "punctuation", "decoder", "provider")
 """Parameters of the recognizer beside the options."""
 _FILES = {
     "model": "a file from `asr export`; default: bundled, in int8, or float32 with cuda",
@@ -21,10 +21,11 @@ _FILES = {
     "neural_lm": "neural language model that rescores finals, bundled, or none; default: the bundled one with the "
     "bundled --lm, and with an English one of at least 100,000 words; if given, also with --lm none",
     "punctuation": "model for case and punctuation, or none; default: the bundled one if the model is English",
+    "decoder": "attention decoder for search rescore and joint, or none; default: NAME.decoder.onnx beside the model",
 }
 """Help of the options that are files."""
-_BUNDLED = ("lm", "neural_lm", "punctuation")
-"""Those with a bundled file, which the recognizer uses with "auto" if it fits."""
+_OPTIONAL = ("lm", "neural_lm", "punctuation", "decoder")
+"""Those that the recognizer finds by itself, with "auto", and that may be none."""
 _NAMES = "|".join((*ASSETS, *OPTIONS))
 _NAME = re.compile(rf"^(?P<name>{_NAMES})\b|\b(?P<set>{_NAMES})=")
 
@@ -32,7 +33,7 @@ _NAME = re.compile(rf"^(?P<name>{_NAMES})\b|\b(?P<set>{_NAMES})=")
 def add_recognition_options(parser: argparse.ArgumentParser) -> None:
     how = parser.add_argument_group("recognition")
     for name, what in _FILES.items():
-        default = "auto" if name in _BUNDLED else None
+        default = "auto" if name in _OPTIONAL else None
         how.add_argument(flag(name), default=default, metavar="PATH", help=what)
     how.add_argument("--provider", choices=("cpu", "cuda"), default="cpu", help="where the model runs (default cpu)")
     for name, option in OPTIONS.items():
@@ -83,7 +84,7 @@ def new_recognizer(args: argparse.Namespace) -> Recognizer:
         except OSError as error:
             raise ValueError(f"{flag(name)}: {path} cannot be read: {error.strerror}") from error
     given = {name: getattr(args, name) for name in (*ASSETS, *OPTIONS)}
-    for name in ("lm", "neural_lm", "punctuation"):
+    for name in _OPTIONAL:
         given[name] = None if given[name] == "none" else given[name]
     try:
         recognizer = Recognizer(**given)

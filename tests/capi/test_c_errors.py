@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import ctypes
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,8 @@ from support.export import edited
 
 from asr.export.write import with_checksum
 from asr.lm.packed import BUNDLED
+from asr.runtime.onnx_decoder import decoder_beside
 from asr.runtime.onnx_model import bundled_model
-from asr.runtime.onnx_session import read_properties
 from asr.runtime.punctuation import bundled_punctuation
 from asr.streaming.events import Error, Final
 
@@ -214,17 +213,13 @@ def test_a_network_that_fails_ends_the_stream(library: Any, tiny_onnx: Path, sam
 
 def test_a_decoder_that_forgets_hypotheses_fails(library: Any, tiny_onnx: Path, sample: np.ndarray) -> None:
     """Its cache keeps one row, while the search goes on with others."""
-    properties = read_properties(tiny_onnx.read_bytes(), "")
-    decoder = onnx_format.load_from_string(base64.b64decode(properties["decoder_onnx"]))
+    decoder = onnx_format.load(decoder_beside(tiny_onnx))
     node = next(node for node in decoder.graph.node if "new_key_cache" in node.output)
     node.output[list(node.output).index("new_key_cache")] = "all_keys"
     for name, value in (("zero", 0), ("one", 1)):
         decoder.graph.initializer.append(onnx_format.numpy_helper.from_array(np.array([value]), name))
     decoder.graph.node.append(onnx_format.helper.make_node("Slice", ["all_keys", "zero", "one"], ["new_key_cache"]))
-    proto = onnx_format.load(tiny_onnx)
-    text = base64.b64encode(decoder.SerializeToString()).decode()
-    onnx_format.helper.set_model_props(proto, properties | {"decoder_onnx": text})
-    stream = library.model(with_checksum(proto)).stream(search="joint")
+    stream = library.model(tiny_onnx, decoder=with_checksum(decoder)).stream(search="joint")
     stream.accept_waveform(sample)
     stream.finish()
     events = stream.events()

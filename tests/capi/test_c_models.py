@@ -6,11 +6,13 @@ import resource
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx as onnx_format
 import pytest
 from support.benchmark_module import load_benchmark
 
 from asr.export.write import with_checksum
+from asr.runtime.onnx_decoder import decoder_beside
 
 LibraryError = load_benchmark("c_library").LibraryError
 pytestmark = pytest.mark.usefixtures("nothing_printed")
@@ -43,7 +45,7 @@ def edited(path: Path, **properties: str | None) -> bytes:
     [
         ({"model_type": None}, "model_type is missing"),
         ({"model_type": "zipformer2"}, "model_type is 'zipformer2'"),
-        ({"format_version": "5"}, "format_version is '5'; this release reads 4"),
+        ({"format_version": "5"}, "format_version is '5'; this release reads 1"),
         ({"dim": None}, "key dim is missing"),
         ({"dim": "64x"}, "key dim is '64x', it must be a number in [1, 1048576]"),
         ({"dim": "128"}, "another size of encoder_out than its metadata"),
@@ -59,7 +61,6 @@ def edited(path: Path, **properties: str | None) -> bytes:
         ({"language": "English"}, "key language is 'English', it must be a BCP 47 code"),
         ({"lm_weights": "0.9,x"}, "key lm_weights is '0.9,x', it must be finite numbers separated by commas"),
         ({"lm_weights": "11,0,0,0"}, "it must be a calibration: lm_weights: lm_weight must be in [0, 10]"),
-        ({"decoder_units": "pieces"}, "key decoder_units is 'pieces', it must be 'tokens'"),
         ({"num_layers": "99999999999999999999"}, "key num_layers"),
         ({"rescore_ctc_weight": "nan"}, "key rescore_ctc_weight is 'nan'"),
         ({"tokens": "a\nb\nc"}, "key tokens"),
@@ -68,7 +69,6 @@ def edited(path: Path, **properties: str | None) -> bytes:
         ({"tokens": "a\nb\nc\nd"}, "another size of log_probs than its metadata"),
         ({"low_freq": "0.0"}, "key low_freq is '0.0', it must be '20', the only supported value"),
         ({"window": "hann\x01\xff"}, "key window is 'hann"),
-        ({"decoder_onnx": "AAA"}, "key decoder_onnx is 'AAA', it must be base64"),
     ],
 )
 def test_damaged_metadata_is_named(library: Any, tiny_onnx: Path, properties: dict[str, Any], words: str) -> None:
@@ -76,19 +76,32 @@ def test_damaged_metadata_is_named(library: Any, tiny_onnx: Path, properties: di
 
 
 def test_a_damaged_decoder_is_named(library: Any, tiny_onnx: Path) -> None:
-    model = library.model(edited(tiny_onnx, decoder_onnx="AAAA"))
-    model.stream(search="beam")
-    with pytest.raises(LibraryError, match="decoder in the model") as caught:
-        model.stream()
-    assert caught.value.status == DAMAGED
+    for decoder, words in (
+        (b"AAAA", "the decoder: it ends 5 bytes early, or is damaged"),
+        (edited(decoder_beside(tiny_onnx), states="key_cache float32 N,N"), "at most one of them N"),
+        (edited(decoder_beside(tiny_onnx), states=""), "the decoder is not an asr-stream model: its graph takes"),
+    ):
+        with pytest.raises(LibraryError, match=words) as caught:
+            library.model(tiny_onnx, decoder=decoder)
+        assert caught.value.status == DAMAGED
 
 
-def test_a_model_without_decoder_does_not_rescore(library: Any, tiny_onnx: Path) -> None:
-    model = library.model(edited(tiny_onnx, decoder_onnx=""))
-    for search, verb in (("rescore", "rescore"), ("joint", "search")):
-        with pytest.raises(LibraryError, match=f"no decoder to {verb} with: use search beam") as caught:
-            model.stream(search=search)
-        assert caught.value.status == INVALID
+def test_a_model_without_decoder_does_not_rescore(library: Any, tiny_onnx: Path, sample: np.ndarray) -> None:
+    model = library.model(tiny_onnx, decoder=None)
+    with pytest.raises(LibraryError, match=r"search joint needs the decoder: .*\.decoder\.onnx") as caught:
+        model.stream(search="joint")
+    assert caught.value.status == INVALID
+    texts = set()
+    for search in ("rescore", "beam"):
+        stream = model.stream(search=search)
+        stream.accept_waveform(sample)
+        stream.finish()
+        texts.add(tuple(event.text for event in stream.events()))
+    assert len(texts) == 1
+    other = edited(decoder_beside(tiny_onnx), tokens="\n".join(map(chr, range(65, 92))))
+    with pytest.raises(LibraryError, match=r"the decoder belongs to another model: it has 27 tokens") as caught:
+        library.model(tiny_onnx, decoder=other).stream()
+    assert caught.value.status == INVALID
 
 
 def resident_mb() -> float:

@@ -20,6 +20,7 @@ inline std::shared_ptr<SegmentOptions> network_options(std::int32_t search = kRe
   auto result = std::make_shared<SegmentOptions>();
   result->tokens = {"", "<unk>", "", "\xe2\x96\x81", "A", "B"};
   result->options.search = search;
+  result->has_decoder = true;
   return result;
 }
 

@@ -18,6 +18,7 @@ from asr._core import ENCODER_INPUTS, ENCODER_OUTPUTS, ONNX_OPSET, PHONE_OUTPUT
 from asr.export.parity import Case, check_parity, speech_like, step_onnx, step_torch
 from asr.export.write import in_half_precision
 from asr.runtime.metadata import MetadataError, ModelMetadata
+from asr.runtime.onnx_decoder import decoder_beside, decoder_of
 from asr.runtime.onnx_model import OnnxModel
 from asr.tokenizer import SOS_EOS_ID
 from asr.training.checkpoint import Checkpoint
@@ -105,7 +106,7 @@ def test_scores_equal_the_decoder(checkpoint: Checkpoint, exported: Path) -> Non
     random = np.random.default_rng(1)
     encoder_out = random.standard_normal((33, SMALL.dim)).astype(np.float32)
     tokens = [[3, 4, 5], [], [4] * 20, [5, 5, 6, 7]]
-    found = OnnxModel(exported).score(tokens, encoder_out)
+    found = decoder_of(OnnxModel(exported)).score(tokens, encoder_out)
     decoder = in_half_precision(checkpoint.pretrained().model()).decoder
     for row, score in zip(tokens, found, strict=True):
         with torch.no_grad():
@@ -118,20 +119,19 @@ def test_decoder_steps_equal_the_decoder(checkpoint: Checkpoint, exported: Path)
     """Hypotheses of one utterance. Between steps, some are dropped and some duplicated, as in a beam search."""
     random = np.random.default_rng(2)
     encoder_out = random.standard_normal((21, SMALL.dim)).astype(np.float32)
-    model = OnnxModel(exported)
-    assert model.has_decoder
-    cache = model.decoder.begin(encoder_out)
+    file = decoder_of(OnnxModel(exported))
+    cache = file.begin(encoder_out)
     tokens = np.full((1, 1), SOS_EOS_ID)
     decoder, memory = in_half_precision(checkpoint.pretrained().model()).decoder, torch.from_numpy(encoder_out)[None]
     for rows in ([0, 0, 0], [2, 0, 1, 1], [3, 0], [1, 1, 0]):
-        log_probs, new = model.decoder.step(tokens[:, -1], cache)
+        log_probs, new = file.step(tokens[:, -1], cache)
         with torch.no_grad():
             logits = decoder(
                 torch.from_numpy(tokens), memory.expand(len(tokens), -1, -1), torch.full((len(tokens),), 21)
             )
         np.testing.assert_allclose(log_probs, logits[:, -1].log_softmax(-1), rtol=0, atol=1e-4)
-        assert new.keys.shape == new.values.shape == (len(tokens), SMALL.decoder_layers, tokens.shape[1], SMALL.dim)
-        assert new.memory_keys.shape == (1, SMALL.decoder_layers, 21, SMALL.dim)
+        own, shared = (len(tokens), tokens.shape[1]), (1, 21)
+        assert [(array.shape[0], array.shape[2]) for array in new.state] == [own, own, shared, shared]
         cache = new.select(rows)
         tokens = np.concatenate([tokens[rows], random.integers(3, len(TOKENS), (len(rows), 1))], axis=1)
 
@@ -209,7 +209,7 @@ def test_metadata_has_everything(checkpoint: Checkpoint, exported: Path) -> None
     assert meta.config["model"]["encoder_ff_dim"] == 64
     assert meta.training["steps"] == 7 and meta.training["audio_hours"] == 1.25
     assert meta.training["phone_error_rate"] == {"full": 0.5, "640ms": 0.625} and meta.training["data"] == ["some"]
-    assert list(exported.parent.iterdir()) == [exported], "one file is all"
+    assert set(exported.parent.iterdir()) == {exported, decoder_beside(exported)}
 
 
 def matrices(path: Path) -> list[onnx.TensorProto]:
@@ -240,18 +240,18 @@ def test_int8_is_smaller_and_close(checkpoint: Checkpoint, exported: Path, expor
     # Metadata and nodes are most of such a small file, so only the weights are compared.
     size, float_size = (sum(len(i.raw_data) for i in g.graph.initializer) for g in (graph, float_graph))
     assert size < 0.7 * float_size
-    assert len(model.metadata.decoder_onnx) < len(OnnxModel(exported).metadata.decoder_onnx)
-    report = check_parity(in_half_precision(checkpoint.pretrained().model()), model)
+    assert decoder_beside(exported_int8).stat().st_size < decoder_beside(exported).stat().st_size
+    report = check_parity(in_half_precision(checkpoint.pretrained().model()), model, decoder_of(model))
     assert 1e-6 < report.relative_error < 0.1 and report.agreement > 0.9
 
 
 def test_metadata_that_is_missing_or_of_another_version_is_named(exported: Path) -> None:
     properties = OnnxModel(exported).metadata.to_properties()
-    assert properties["phones"] == "AA\nB\nK" and properties["num_decoder_layers"] == "2"
+    assert properties["phones"] == "AA\nB\nK"
     rows = ["state_keys float32 N,2,C,32", "state_values float32 N,2,C,32", "state_num_frames int64 N"]
     assert properties["states"].split("\n") == rows
-    for version in ("0", "5", "01", ""):
-        with pytest.raises(MetadataError, match=rf"format_version is '{version}'; this release reads 4: update"):
+    for version in ("0", "2", "01", ""):
+        with pytest.raises(MetadataError, match=rf"format_version is '{version}'; this release reads 1: update"):
             ModelMetadata.from_properties(properties | {"format_version": version})
     with pytest.raises(MetadataError, match=r"metadata key phones is .* different texts"):
         ModelMetadata.from_properties(properties | {"phones": "AA\nAA"})

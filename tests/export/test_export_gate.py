@@ -20,6 +20,7 @@ from asr.export.graph import ExportError
 from asr.export.parity import Stream, check_parity, hold, step_onnx
 from asr.export.write import export_model, in_half_precision, with_checksum
 from asr.model.model import AsrModel
+from asr.runtime.onnx_decoder import decoder_of
 from asr.runtime.onnx_model import OnnxModel
 from asr.training.checkpoint import Checkpoint
 
@@ -166,15 +167,15 @@ def test_damage_to_one_head_alone_is_found(
     threads: list[int] = []
     before = torch.get_num_threads()
     monkeypatch.setattr(torch, "set_num_threads", threads.append)
-    model = in_half_precision(checkpoint.pretrained().model())
-    check_parity(model, OnnxModel(exported))
+    model, decoder = in_half_precision(checkpoint.pretrained().model()), decoder_of(OnnxModel(exported))
+    check_parity(model, OnnxModel(exported), decoder)
     for head in ("ctc", "phone_ctc"):
         file = OnnxModel(damaged(exported, tmp_path / "damaged.onnx", head, 0.5))
         with pytest.raises(ExportError, match="differs from PyTorch: error"):
-            check_parity(model, file)
+            check_parity(model, file, decoder)
         file = OnnxModel(damaged(exported, tmp_path / "damaged.onnx", head, 5.0))
         with pytest.raises(ExportError, match=r"divergence of posteriors .* Export without --int8"):
-            check_parity(model, with_metadata(file, quantization="int8"))
+            check_parity(model, with_metadata(file, quantization="int8"), decoder)
     assert threads == [1, before] * 5
 
 
@@ -188,9 +189,9 @@ def test_frames_counted_differently_are_an_error(
         return streams, (*cache[:-1], cache[-1] + 1)
 
     monkeypatch.setattr("asr.export.parity.step_onnx", step_wrongly)
-    model = in_half_precision(checkpoint.pretrained().model())
+    model, file = in_half_precision(checkpoint.pretrained().model()), OnnxModel(exported)
     with pytest.raises(ExportError, match="counts differently from PyTorch"):
-        check_parity(model, with_metadata(OnnxModel(exported), quantization="int8"))
+        check_parity(model, with_metadata(file, quantization="int8"), decoder_of(file))
 
 
 def test_what_is_no_number_exceeds_every_bound() -> None:

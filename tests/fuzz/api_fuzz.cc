@@ -50,12 +50,14 @@ void require(bool condition, const char* what) {
   std::abort();
 }
 
-// with_lm: with a language model, a neural one and punctuation; the model alone is searched by letters. The language
+// with_lm: with a language model, a neural one and punctuation; the model without them is searched by letters. The language
 // model is a small one, because the bundled one takes seconds to open.
 asr_model* open_model(bool with_lm) {
   const std::string folder = kRoot + "/asr/models/", neural_lm = folder + "english.neural.onnx",
-                    punctuation = folder + "english.punctuation.onnx", lm = kRoot + "/tests/fuzz/words.lm";
+                    punctuation = folder + "english.punctuation.onnx",
+                    decoder = folder + "tiny.int8.decoder.onnx", lm = kRoot + "/tests/fuzz/words.lm";
   asr_settings* settings = asr_settings_new();
+  asr_settings_set(settings, "decoder", decoder.c_str(), nullptr, 0);
   if (with_lm) {
     asr_settings_set(settings, "lm", lm.c_str(), nullptr, 0);
     asr_settings_set(settings, "neural_lm", neural_lm.c_str(), nullptr, 0);

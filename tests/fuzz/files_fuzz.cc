@@ -2,7 +2,9 @@
 // corrected first, because they would detect any change.
 #include <algorithm>
 #include <cstdint>
+#include <iomanip>
 #include <map>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -33,13 +35,22 @@ std::map<std::string, std::string> properties(std::string_view text) {
   return found;
 }
 
+// A property that holds the checksum of the data, and the data.
+std::string sealed_onnx(std::string_view data) {
+  std::ostringstream digits;
+  digits << std::hex << std::setfill('0') << std::setw(16) << checksum(data);
+  return "\x72\x1c\x0a\x08" "checksum" "\x12\x10" + digits.str() + std::string(data);
+}
+
 void read_onnx(std::string_view data) {
-  const auto found = read_onnx_properties(data, false);
+  const auto found = read_onnx_properties(sealed_onnx(data));
   const auto type = found.find("model_type");
   if (type != found.end() && type->second == kPunctuationType) {
     PunctuationMetadata{found};
   } else if (type != found.end() && type->second == kNeuralLmType) {
     NeuralLmMetadata{found};
+  } else if (type != found.end() && type->second == kDecoderType) {
+    DecoderMetadata{found};
   } else {
     ModelMetadata(found).output_symbols();
   }
@@ -95,6 +106,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         break;
       case 'N':
         NeuralLmMetadata{properties(rest)};
+        break;
+      case 'D':
+        DecoderMetadata{properties(rest)};
         break;
       default:
         read_onnx(rest);

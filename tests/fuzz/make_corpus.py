@@ -26,7 +26,7 @@ def wav(*chunks: bytes) -> bytes:
 
 
 def model(*tensors: onnx.TensorProto) -> bytes:
-    properties = ModelMetadata(tokens=("<blk>", "<unk>", "<s>", "▁"), num_layers=2, dim=8, decoder_onnx=b"graph")
+    properties = ModelMetadata(tokens=("<blk>", "<unk>", "<s>", "▁"), num_layers=2, dim=8)
     graph = onnx.helper.make_graph([], "graph", [], [], list(tensors))
     proto = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", ONNX_OPSET)])
     onnx.helper.set_model_props(proto, properties.to_properties())
@@ -155,6 +155,9 @@ def main() -> None:
         "files/neural": b"N"
         + "model_type=asr_stream_neural_lm\nformat_version=1\nshare=0.5\nweight=1.5\n"
         "pieces=<blk>;<unk>;<s>;▁the;▁;a".encode(),
+        "files/decoder": b"D"
+        + "model_type=asr_stream_decoder\nformat_version=1\ndim=8\ntokens=<blk>;<unk>;<s>;▁\n"
+        "states=key_cache float32 N,2,C,8;memory_keys float32 1,2,C,8".encode(),
         **{f"api/{name}": data for name, data in sessions().items()},
     }
     for name, data in files.items():

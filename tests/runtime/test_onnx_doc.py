@@ -20,15 +20,17 @@ from asr import Recognizer
 from asr._core import (
     DECODER_INPUTS,
     DECODER_OUTPUTS,
-    DECODER_PAST,
-    DECODER_STEP_OUTPUTS,
+    DECODER_STEP_INPUT,
+    DECODER_STEP_OUTPUT,
     ENCODER_INPUTS,
     ENCODER_OUTPUTS,
     PHONE_OUTPUT,
     Fbank,
 )
+from asr.export.graph import decoder_rows
+from asr.model.model import AsrModel
 from asr.runtime.metadata import FRONT_END, ModelMetadata
-from asr.runtime.onnx_decoder import decoder_signature
+from asr.runtime.onnx_decoder import decoder_of, decoder_signature
 from asr.runtime.onnx_model import OnnxModel, bundled_model, step_signature
 from asr.streaming import Final
 
@@ -111,15 +113,16 @@ def test_its_features_are_ours(num_samples: int, page: ModuleType) -> None:
 
 
 def test_tables_of_inputs_and_outputs_match_the_code() -> None:
-    meta = replace(OnnxModel(bundled_model()).metadata, phones=("AA", "B", "K"), num_decoder_layers=13)
-    named = ("num_layers", "num_decoder_layers", "dim", "num_mel_bins", "vocab_size")
+    model = OnnxModel(bundled_model())
+    meta = replace(model.metadata, phones=("AA", "B", "K"))
+    named = ("num_layers", "dim", "num_mel_bins", "vocab_size")
     sizes = {str(getattr(meta, name)): name for name in named}
     sizes[str(meta.num_phone_tokens)] = "1 + 2 x phones"
-    assert len(sizes) == 6
-    nodes = (step_signature(meta), decoder_signature(meta))
+    assert len(sizes) == 5
+    nodes = (step_signature(meta), decoder_signature(decoder_of(model).metadata))
     names = (
         (ENCODER_INPUTS, (*ENCODER_OUTPUTS, PHONE_OUTPUT)),
-        ((*DECODER_INPUTS, *DECODER_PAST), (*DECODER_OUTPUTS, *DECODER_STEP_OUTPUTS)),
+        ((*DECODER_INPUTS, DECODER_STEP_INPUT), (*DECODER_OUTPUTS, DECODER_STEP_OUTPUT)),
     )
     for direction, header in enumerate(("input", "output")):
         for number, table in enumerate(tables(header)):
@@ -127,13 +130,17 @@ def test_tables_of_inputs_and_outputs_match_the_code() -> None:
             for name in names[number][direction]:
                 kind, shape = nodes[number][direction][name]
                 expected.append([name, kind[7:-1], ", ".join(sizes.get(str(size), str(size)) for size in shape)])
-            assert [row[:3] for row in table if not row[0].endswith("state_*")] == expected
+            assert [row[:3] for row in table if not row[0].endswith(("state_*", "state"))] == expected
         assert number == 1
 
 
-def test_its_states_are_those_of_a_new_file(tiny_onnx: Path) -> None:
+def test_its_states_are_those_of_a_new_file(tiny_onnx: Path, tiny_model: AsrModel) -> None:
     meta = OnnxModel(tiny_onnx).metadata
     listed = "\n".join(meta.states).replace(f",{meta.num_layers},", ",num_layers,").replace(f",{meta.dim}", ",dim")
+    assert f"```\n{listed}\n```" in PAGE
+    listed = "\n".join(decoder_rows(tiny_model))
+    layers = tiny_model.config.decoder_layers
+    listed = listed.replace(f",{layers},", ",decoder_layers,").replace(f",{meta.dim}", ",dim")
     assert f"```\n{listed}\n```" in PAGE
 
 

@@ -17,7 +17,7 @@ import pytest
 from onnx import TensorProto, helper
 from safetensors.numpy import save_file
 
-from asr._core import CALIBRATION, ONNX_OPSET, read_onnx_properties
+from asr._core import CALIBRATION, ONNX_OPSET, checksum, read_onnx_properties
 from asr.export.write import with_checksum
 from asr.runtime.neural_lm import bundled_neural_lm
 from asr.runtime.onnx_model import bundled_model
@@ -87,7 +87,7 @@ def test_random_bytes_are_refused(tmp_path: Path) -> None:
 def test_every_metadata_key_is_needed_and_read(tiny_onnx: Path, tmp_path: Path) -> None:
     graph = onnx.load(tiny_onnx)
     keys = {entry.key: entry.value for entry in graph.metadata_props if entry.key != "checksum"}
-    assert len(keys) == 41
+    assert len(keys) == 38
     for key in keys:
         for damage, value in (("missing", None), ("odd", "?\x1b[2J\n")):
             helper.set_model_props(graph, {k: v for k, v in (keys | {key: value}).items() if v is not None})
@@ -239,24 +239,28 @@ def _field(number: int, data: bytes) -> bytes:
     return bytes([number << 3 | 2, *size, length]) + data
 
 
+def _sealed(data: bytes) -> bytes:
+    return _field(14, _field(1, b"checksum") + _field(2, f"{checksum(data):016x}".encode())) + data
+
+
 def test_bytes_that_are_no_protocol_buffer_are_refused() -> None:
     opset = _field(8, b"\x10" + bytes([ONNX_OPSET]))
-    read_onnx_properties(opset, has_checksum=False)
+    read_onnx_properties(_sealed(opset))
     other_domain = _field(8, _field(1, b"com.example") + b"\x10\x63")
-    read_onnx_properties(opset + other_domain, has_checksum=False)
+    read_onnx_properties(_sealed(opset + other_domain))
     for data, message in (
         (b"", "opset is unknown"),
         (opset + opset, "opset is 18 and 18"),
-        (opset + b"\x3b\x3c", "no valid field at byte 4"),  # a group
-        (opset + b"\x00", "no valid field at byte 4"),
-        (opset + b"\xba\x80\x80\x80\x10\x00", "no valid field at byte 4"),  # a 32-bit parser would see the graph
+        (opset + b"\x3b\x3c", "no valid field at byte 34"),  # a group
+        (opset + b"\x00", "no valid field at byte 34"),
+        (opset + b"\xba\x80\x80\x80\x10\x00", "no valid field at byte 34"),  # a 32-bit parser would see the graph
         (opset + b"\xff" * 20, "truncated varint"),
         (opset + b"\x08", "truncated varint"),
         (opset + b"\x3a\x09abc", "ends 6 bytes early"),
         (opset + b"\x09abc", "ends 5 bytes early"),
     ):
         with pytest.raises(ValueError, match=message):
-            read_onnx_properties(data, has_checksum=False)
+            read_onnx_properties(_sealed(data))
 
 
 def test_weights_of_a_training_are_named(tmp_path: Path) -> None:

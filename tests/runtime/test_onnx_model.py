@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,7 @@ from asr._core import CALIBRATION, checksum
 from asr.cores import num_cores
 from asr.export.write import with_checksum
 from asr.runtime.metadata import MetadataError, ModelMetadata
+from asr.runtime.onnx_decoder import OnnxDecoder, decoder_beside, decoder_of
 from asr.runtime.onnx_model import ModelError, OnnxModel, bundled_model
 from asr.runtime.onnx_session import open_session
 
@@ -46,11 +48,10 @@ metadata = st.builds(
     cmvn_std=st.just(()) | st.lists(finite, min_size=80, max_size=80).map(tuple),
     config=st.dictionaries(st.text(max_size=5), json_values, max_size=4),
     training=st.dictionaries(st.text(max_size=5), json_values, max_size=4),
-    decoder_onnx=st.binary(max_size=40),
 )
 CHECKSUM_SIZE = 30
 """Bytes of a file before those that its checksum covers; its digits are the last 16."""
-PLAIN = ModelMetadata(tokens=("<blk>", "<unk>", "<sos/eos>", "A"), num_layers=2, dim=8, decoder_onnx=b"\0\1")
+PLAIN = ModelMetadata(tokens=("<blk>", "<unk>", "<sos/eos>", "A"), num_layers=2, dim=8)
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +91,6 @@ def test_a_missing_key_is_named(key: str) -> None:
         ("states", "state_keys"),
         ("language", "English"),
         ("language", "e"),
-        ("decoder_units", "pieces"),
         ("confidence_with_lm", "1,2"),
         ("confidence_with_lm", "1,2,1001"),
         ("lm_weights", "0.9;0;0;0"),
@@ -110,8 +110,6 @@ def test_a_missing_key_is_named(key: str) -> None:
         ("config", "[]"),
         ("config", "{"),
         ("config", "[" * 100_000),
-        ("decoder_onnx", "not base64!"),
-        ("decoder_onnx", "AAAA!"),
         ("quantization", "int3"),
         ("rescore_ctc_weight", "1.5"),
         ("default_left_context", "-1"),
@@ -159,11 +157,20 @@ def test_metadata_that_contradicts_the_graph_is_refused(tiny_onnx: Path, tmp_pat
         OnnxModel(edited(tiny_onnx, tmp_path / "odd.onnx", dim="9"))
 
 
-def test_damaged_decoder_is_found_on_use(tiny_onnx: Path, tmp_path: Path) -> None:
-    whole = OnnxModel(tiny_onnx).metadata.to_properties()["decoder_onnx"]
-    model = OnnxModel(edited(tiny_onnx, tmp_path / "odd.onnx", decoder_onnx=whole[: len(whole) // 8 * 4]))
-    with pytest.raises(ModelError, match=r"the decoder in .*odd\.onnx"):
-        model.score([[3]], np.zeros((5, model.metadata.dim), np.float32))
+def test_a_missing_damaged_or_other_decoder_is_named(tiny_onnx: Path, tmp_path: Path) -> None:
+    copied = Path(shutil.copy(tiny_onnx, tmp_path / "odd.onnx"))
+    with pytest.raises(ModelError, match=r"there is no decoder .*odd\.decoder\.onnx"):
+        decoder_of(OnnxModel(copied))
+    whole, beside = decoder_beside(tiny_onnx), decoder_beside(copied)
+    beside.write_bytes(whole.read_bytes()[:-9])
+    with pytest.raises(ModelError, match=r"odd\.decoder\.onnx is damaged"):
+        decoder_of(OnnxModel(copied))
+    for changes in ({"dim": "9"}, {"tokens": "A\nB\nC\nD"}):
+        edited(whole, beside, **changes)
+        with pytest.raises(ModelError):
+            decoder_of(OnnxModel(copied))
+    with pytest.raises(MetadataError, match=r"odd\.onnx: it is not a decoder"):
+        OnnxDecoder(copied)
 
 
 def test_missing_files_folders_and_options_are_named(tiny_onnx: Path, tmp_path: Path) -> None:
@@ -304,12 +311,14 @@ def test_what_lies_beyond_num_valid_does_not_matter(model: OnnxModel) -> None:
 
 
 def test_threads_share_one_model(model: OnnxModel) -> None:
+    decoder = decoder_of(model)
+
     def stream(seed: int) -> np.ndarray:
         cache, out = model.init_cache(1, 16), []
         for index in range(10):
             log_probs, _, cache, _ = model.step(_chunk(model, seed=100 * seed + index), np.array([19]), cache)
             out.append(log_probs)
-        scores = model.score([[4, 5], [6]], np.full((4, model.metadata.dim), seed / 8, np.float32))
+        scores = decoder.score([[4, 5], [6]], np.full((4, model.metadata.dim), seed / 8, np.float32))
         return np.concatenate([*(o.ravel() for o in out), scores])
 
     alone = [stream(seed) for seed in range(6)]
@@ -349,25 +358,27 @@ def test_step_names_the_wrong_array(model: OnnxModel, message: str, changes: dic
 
 
 def test_score_checks_what_it_is_given(model: OnnxModel) -> None:
+    decoder = decoder_of(model)
     dim = model.metadata.dim
     encoder_out = np.zeros((5, dim), np.float32)
-    assert model.score([], encoder_out).shape == (0,)
-    assert np.isfinite(model.score([[], [4]], encoder_out[:0])).all(), "an empty utterance has scores"
-    assert model.score([[], []], encoder_out).tolist() == [model.score([[]], encoder_out)[0]] * 2
+    assert decoder.score([], encoder_out).shape == (0,)
+    assert np.isfinite(decoder.score([[], [4]], encoder_out[:0])).all(), "an empty utterance has scores"
+    assert decoder.score([[], []], encoder_out).tolist() == [decoder.score([[]], encoder_out)[0]] * 2
     with pytest.raises(ValueError, match=f"token id {model.metadata.vocab_size} is outside"):
-        model.score([[4, model.metadata.vocab_size]], encoder_out)
+        decoder.score([[4, model.metadata.vocab_size]], encoder_out)
     with pytest.raises(ValueError, match="token id -1"):
-        model.score([[-1]], encoder_out)
+        decoder.score([[-1]], encoder_out)
     for wrong in (encoder_out[None], encoder_out[:, 1:], encoder_out.astype(np.float64)):
         with pytest.raises(ValueError, match=rf"expected float32 \(T, {dim}\)"):
-            model.score([[4]], wrong)
+            decoder.score([[4]], wrong)
 
 
 def test_padding_of_hypotheses_does_not_change_their_scores(model: OnnxModel) -> None:
+    decoder = decoder_of(model)
     encoder_out = np.random.default_rng(4).standard_normal((9, model.metadata.dim)).astype(np.float32)
     tokens = [[4], [5, 6, 7], list(range(4, 24)), []]
-    together = model.score(tokens, encoder_out)
-    alone = [float(model.score([row], encoder_out)[0]) for row in tokens]
+    together = decoder.score(tokens, encoder_out)
+    alone = [float(decoder.score([row], encoder_out)[0]) for row in tokens]
     np.testing.assert_allclose(together, alone, rtol=0, atol=1e-4)
 
 

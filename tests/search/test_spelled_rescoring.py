@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.toy_model import toy_decoder
 from support.work import answer_scores, answer_step, encoder_step, is_scoring, piece_tree, scored_tokens
 from test_phone_search import LETTERS, model
 from test_phone_segment import LOUDNESS, STEP, sound
@@ -57,9 +58,8 @@ def options(
     metadata = ModelMetadata(
         tokens=("<blk>", "<unk>", "<sos/eos>", *LETTERS[3:]), num_layers=1, dim=2, neural_lm_weights=weights
     )
-    return _core.SegmentOptions(
-        _core.Options(**{"search": "beam", **fixed, **chosen}), metadata.core, fusion=fusion, neural_lm=lm
-    )
+    options = _core.Options(**{"search": "beam", **fixed, **chosen})
+    return _core.SegmentOptions(options, metadata.core, fusion=fusion, neural_lm=lm, decoder=toy_decoder(LETTERS))
 
 
 def run(

@@ -18,6 +18,7 @@ from asr._core import END_SILENCE, CtcPrefixBeamSearch
 from asr.features import SAMPLE_RATE, fbank, num_frames
 from asr.lm.packed import BUNDLED, LmError, load_lm
 from asr.model.model import AsrModel
+from asr.runtime.onnx_decoder import decoder_of
 from asr.runtime.onnx_model import OnnxModel
 from asr.streaming import Final, Partial
 from asr.text import detokenize
@@ -75,7 +76,7 @@ def test_rescoring_takes_the_best_of_search_and_decoder(onnx: OnnxModel, convers
         search.advance(log_probs)
         outputs.append(encoder_out)
     hypotheses = search.hypotheses(8)
-    scores = onnx.score([h.tokens for h in hypotheses], np.concatenate(outputs))
+    scores = decoder_of(onnx).score([h.tokens for h in hypotheses], np.concatenate(outputs))
     weight = onnx.metadata.rescore_ctc_weight
     best = max(zip(hypotheses, scores, strict=True), key=lambda p: weight * p[0].log_prob + (1 - weight) * p[1])[0]
     assert best.tokens != hypotheses[0].tokens  # otherwise the test proves nothing

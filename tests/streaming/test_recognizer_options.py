@@ -6,6 +6,7 @@ import copy
 import io
 import json
 import pickle
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,11 +17,12 @@ from typing import Any
 import numpy as np
 import pytest
 from support.export import edited
-from support.recognition import recognize, with_metadata
+from support.recognition import finals, recognize, with_metadata
 
 from asr import Recognizer
 from asr.options import OPTIONS
-from asr.runtime.onnx_model import ModelError, OnnxModel
+from asr.runtime.onnx_decoder import decoder_beside
+from asr.runtime.onnx_model import ModelError, OnnxModel, bundled_model
 from asr.runtime.punctuation import bundled_punctuation
 
 
@@ -55,11 +57,23 @@ def test_a_punctuation_model_without_rules_is_named(onnx: OnnxModel) -> None:
     assert Recognizer(french).warnings == Recognizer(onnx, punctuation=bundled_punctuation()).warnings == ()
 
 
-def test_model_without_decoder_allows_only_beam_search(onnx: OnnxModel) -> None:
-    other = with_metadata(onnx, decoder_onnx=b"")
-    with pytest.raises(ValueError, match="search='beam'"):
-        Recognizer(other)
-    Recognizer(other, search="beam")
+def test_without_a_decoder_finals_come_from_the_beam(onnx: OnnxModel, conversation: np.ndarray, tmp_path: Path) -> None:
+    audio = conversation[:80000]  # one utterance, whose final the decoder changes
+    alone = shutil.copy(onnx.path, tmp_path / "alone.onnx")
+    with pytest.raises(ValueError, match=r"search joint needs the decoder: give the file NAME\.decoder\.onnx"):
+        Recognizer(alone, search="joint")
+    fast = {"second_pass": False}
+    of_beam = recognize(Recognizer(alone, search="beam", **fast), audio)
+    without = (Recognizer(alone, **fast), Recognizer(onnx, decoder=None, **fast))
+    assert all(recognize(each, audio) == of_beam for each in without)
+    beside = decoder_beside(onnx.path)
+    rescored = recognize(Recognizer(alone, decoder=beside, **fast), audio)
+    assert rescored == recognize(Recognizer(onnx, **fast), audio)
+    assert finals(rescored) != finals(of_beam)
+    with pytest.raises(ValueError, match="the decoder belongs to another model"):
+        Recognizer(bundled_model(), decoder=beside)
+    with pytest.raises(ValueError, match=r"decoder: none\.onnx cannot be read: No such file"):
+        Recognizer(alone, decoder="none.onnx")
 
 
 @pytest.mark.parametrize(
@@ -289,7 +303,7 @@ def test_bundled_language_model_is_for_english_capitals(onnx: OnnxModel) -> None
     german = with_metadata(onnx, tokens=(*onnx.metadata.tokens[:-2], "Ä", "ß"))
     with pytest.raises(ValueError, match=r"this model also writes 'ÄßÄ?': make a language model of its words"):
         Recognizer(german, lm="bundled")
-    assert Recognizer(german).language_model is None
+    assert Recognizer(german, decoder=None).language_model is None
 
 
 def test_neural_lm_is_used_if_it_fits(phone_model: tuple[Path, Path], onnx: OnnxModel, pairs_lm: Path) -> None:
@@ -319,7 +333,7 @@ def test_neural_lm_without_effect_is_refused(onnx: OnnxModel) -> None:
             Recognizer(onnx, **without, neural_lm="no.onnx")
     german = with_metadata(onnx, tokens=tuple(token.lower() for token in onnx.metadata.tokens))
     with pytest.raises(ValueError, match=r"the neural language model can spell .* train it on text in their case"):
-        Recognizer(german, neural_lm="bundled")
+        Recognizer(german, neural_lm="bundled", decoder=None)
 
 
 def test_a_list_without_end_is_refused(onnx: OnnxModel) -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from support.arpa import packed
 from support.recognition import ended, finals, recognize
-from support.toy_model import toy_metadata
+from support.toy_model import toy_decoder, toy_metadata
 from support.work import answer_scores, answer_step, encoder_step, is_encoder, scored_tokens
 
 from asr import Recognizer, _core
@@ -18,6 +18,7 @@ from asr._core import END_SILENCE, LmFusion, NgramLm, Options, SegmentOptions, S
 from asr.features import NUM_MEL_BINS, fbank
 from asr.model.model import AsrModel
 from asr.runtime.joint_search import joint_search
+from asr.runtime.onnx_decoder import decoder_of
 from asr.runtime.onnx_model import OnnxModel
 from asr.runtime.search import LmWeights, decode, text
 from asr.streaming import Final, Partial
@@ -54,7 +55,7 @@ def second_looks(recognizer: Recognizer, audio: np.ndarray) -> tuple[list[np.nda
 def segment_options(tokens: list[str], fusion: LmFusion | None = None, **search: Any) -> SegmentOptions:
     """Two passes, in chunks of 640 ms."""
     options = Options(rescore_ctc_weight=0.5, silence_after_speech_s=0.8, min_silence_after_speech_s=0.8, **search)
-    return SegmentOptions(options, toy_metadata(tokens), fusion=fusion)
+    return SegmentOptions(options, toy_metadata(tokens), fusion=fusion, decoder=toy_decoder(tokens))
 
 
 def of_a_longer_voice(features: torch.Tensor) -> torch.Tensor:
@@ -96,12 +97,12 @@ def test_final_equals_pytorch_on_the_whole_utterance(
     for chunk in (4, 16):
         log_probs, encoder_out = mean_of_views(tiny_model, fbank(ended(audio)), chunk, recognizer.left_context)
         if search == "joint":
-            best = joint_search(log_probs, onnx.decoder, encoder_out)[0]
+            best = joint_search(log_probs, recognizer.attention_decoder, encoder_out)[0]
         else:
             best = decode(
                 log_probs,
                 search,
-                score=lambda tokens, memory=encoder_out: onnx.score(tokens, memory),
+                score=lambda tokens, memory=encoder_out: decoder_of(onnx).score(tokens, memory),
                 ctc_weight=onnx.metadata.rescore_ctc_weight,
             )
         events = recognize(recognizer.with_options(chunk_ms=40 * chunk), audio)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Hashable
-from functools import partial
-from pathlib import Path
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -13,6 +11,7 @@ import pytest
 from support.recognition import finals, recognize
 
 from asr import Recognizer
+from asr.runtime.network import Network
 from asr.runtime.onnx_model import OnnxModel, bundled_model
 from asr.streaming import Event, Final, Partial, Stream, StreamFailed
 from asr.streaming.work import compute
@@ -71,21 +70,20 @@ def test_an_utterance_ends_on_request(recognizer: Recognizer, sample: np.ndarray
         stream.accept_waveform(np.zeros(0, np.float32))
 
 
-class Unreliable(OnnxModel):
-    """A model whose encoder, or decoder, fails from a certain run on."""
+class Unreliable:
+    """Fails from a certain run of a network on."""
 
-    encoder_runs = decoder_runs = 1 << 30
+    runs = 1 << 30
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        for name, network in (("encoder_runs", self.encoder), ("decoder_runs", self.decoder.network)):
-            network.run = partial(self._run, name, network.run)  # type: ignore[method-assign]
+    def __init__(self, network: Network) -> None:
+        self._run = network.run
+        network.run = self.run  # type: ignore[method-assign]
 
-    def _run(self, name: str, run: Callable[..., Any], *arguments: Any) -> Any:
-        setattr(self, name, getattr(self, name) - 1)
-        if getattr(self, name) < 0:
+    def run(self, *arguments: Any) -> Any:
+        self.runs -= 1
+        if self.runs < 0:
             raise OSError("the device is gone")
-        return run(*arguments)
+        return self._run(*arguments)
 
 
 def refused(stream: Stream) -> None:
@@ -103,9 +101,9 @@ def refused(stream: Stream) -> None:
 
 
 def test_failure_within_accept_keeps_earlier_events(sample: np.ndarray) -> None:
-    recognizer = Recognizer(Unreliable(bundled_model("float32")), chunk_ms=320, search="greedy", second_pass=False)
+    recognizer = Recognizer(bundled_model("float32"), chunk_ms=320, search="greedy", second_pass=False)
     expected = recognize(recognizer, sample)
-    recognizer.onnx.encoder_runs = 5
+    Unreliable(recognizer.network("encoder")).runs = 5
     stream = recognizer.stream()
     with pytest.raises(StreamFailed, match="the device is gone"):
         stream.accept_waveform(sample)
@@ -116,10 +114,10 @@ def test_failure_within_accept_keeps_earlier_events(sample: np.ndarray) -> None:
 
 
 def test_failure_within_finish_is_never_the_end(sample: np.ndarray) -> None:
-    recognizer = Recognizer(Unreliable(bundled_model("float32")), chunk_ms=320)
+    recognizer = Recognizer(bundled_model("float32"), chunk_ms=320)
     stream = recognizer.stream()
     stream.accept_waveform(sample)
-    recognizer.onnx.encoder_runs = 0
+    Unreliable(recognizer.network("encoder")).runs = 0
     with pytest.raises(StreamFailed, match="the device is gone"):
         stream.finish()
     refused(stream)
@@ -127,10 +125,11 @@ def test_failure_within_finish_is_never_the_end(sample: np.ndarray) -> None:
 
 
 def test_without_the_decoder_finals_come_from_the_search(sample: np.ndarray) -> None:
-    recognizer = Recognizer(Unreliable(bundled_model("float32")), chunk_ms=320)
+    recognizer = Recognizer(bundled_model("float32"), lm=None, chunk_ms=320)
     expected = recognize(recognizer.with_options(search="beam"), sample)
     stream = recognizer.stream()
-    recognizer.onnx.decoder_runs = 0
+    decoder = Unreliable(recognizer.network("decoder"))
+    decoder.runs = 0
     for _ in range(2):
         stream.accept_waveform(sample)
         stream.end_utterance()
@@ -138,7 +137,7 @@ def test_without_the_decoder_finals_come_from_the_search(sample: np.ndarray) -> 
     events = stream.events()
     (error,) = [event.text for event in events if event.type == "error"]
     assert error == "the decoder failed, and recognition goes on without it: OSError: the device is gone"
-    assert recognizer.onnx.decoder_runs < -1
+    assert decoder.runs < -1
     assert next(event.raw for event in events if event.type == "final") == finals(expected)
 
 

@@ -124,6 +124,8 @@ ASR_API void asr_settings_free(asr_settings *settings);
  *                  not with search greedy or phrases
  *   "punctuation"  path of a model for case and punctuation, a file of `asr export`; endpoints also depend on it;
  *                  without one, formatted text is in lower case
+ *   "decoder"      path of the model's attention decoder, the file NAME.decoder.onnx of `asr export`, for the searches
+ *                  rescore and joint
  *   "onnxruntime"  path of the ONNX Runtime library; see above
  *   "num_threads"  CPU threads inside one operator, [0, 1024], 0: all cores; default 1
  * Used by asr_stream_new and asr_stream_change: every row of docs/reference/options.md, such as "beam_size" to "64",
@@ -133,7 +135,7 @@ ASR_API void asr_settings_free(asr_settings *settings);
 ASR_API asr_status asr_settings_set(asr_settings *settings, const char *name, const char *value, char *error,
                                     size_t error_size);
 
-/* Sets lm, neural_lm or punctuation to the bytes of the file. */
+/* Sets lm, neural_lm, punctuation or decoder to the bytes of the file. */
 ASR_API asr_status asr_settings_set_bytes(asr_settings *settings, const char *name, const void *data, size_t size,
                                           char *error, size_t error_size);
 
