@@ -127,3 +127,13 @@ def test_lines_are_as_wide_as_those_of_python() -> None:
             if path.suffix in (".h", ".c", ".cc", ".js", ".mjs", ".ts"):
                 for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
                     assert len(line) <= 120, f"{path}:{number} has {len(line)} columns"
+
+
+def test_the_types_of_the_core_are_those_of_its_module() -> None:
+    """The same names. pybind11 has a metaclass, read-only properties and classes without a constructor, none of which a
+    stub can express."""
+    command = [sys.executable, "-m", "mypy.stubtest", "asr._core"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    errors = [line for line in done.stdout.splitlines() if line.startswith("error: ")]
+    known = re.compile(r'metaclass differs|is read-only at runtime|"args"|OptionValues is not present')
+    assert errors and [line for line in errors if not known.search(line)] == [], done.stdout + done.stderr
