@@ -6,7 +6,11 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <random>
+#include <stdexcept>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "contract.h"
@@ -27,14 +31,14 @@ std::shared_ptr<const LmFusion> fusion() {
                                           nullptr, std::vector<std::string>{"P"});
 }
 
-// Its share is 1, so the n-grams take no part.
-NeuralLmMetadata metadata() {
+// With a share of 1, the n-grams take no part.
+NeuralLmMetadata metadata(const char* share = "1", const char* weight = "1") {
   return NeuralLmMetadata(std::map<std::string, std::string>{
       {"model_type", kNeuralLmType},
       {"format_version", std::to_string(kNeuralLmVersion)},
       {"pieces", "<blk>\n<unk>\n<sos/eos>\n\xe2\x96\x81" "A\n\xe2\x96\x81" "AB\n\xe2\x96\x81" "B"},
-      {"share", "1"},
-      {"weight", "1"}});
+      {"share", share},
+      {"weight", weight}});
 }
 
 constexpr std::int64_t kPieceOfA = 3, kPieceOfAb = 4, kPieceOfB = 5;
@@ -138,6 +142,162 @@ TEST(SentenceRescoring, WithoutNgramsWordsHaveTheWeightAndTheBonusOfTheModel) {
     EXPECT_NEAR(each.lm_score, expected, 1e-4) << ids.text(each.words[0]);
   }
   EXPECT_EQ(ids.text(found.back().words[0]), "XY");
+}
+
+Hypothesis of_words(std::vector<std::int32_t> words, double score) {
+  Hypothesis result = sentence(0, score);
+  result.words = std::move(words);
+  return result;
+}
+
+TEST(SentenceRescoring, AWordHasAMeanOfBothProbabilities) {
+  const auto search = fusion();
+  const NeuralLmMetadata lm = metadata("0.25", "0.8");
+  const WordIds ids(search.get());
+  SentenceRescoring rescoring(search.get(), lm, kWeights, {sentence(kA, -2.0)}, ids, {}, nullptr);
+  const auto found = rescoring.rescored(answer(rescoring.tree(), {{kPieceOfA, -0.2f}}, {{kPieceOfA, -1.5f}}));
+  const std::vector<float> ngrams = search->log_probs(nullptr, {kA});
+  double gain = 0.0;
+  for (const auto& [neural, ngram] : {std::pair(-0.2, ngrams[0]), std::pair(-1.5, ngrams[1])}) {
+    const double of_ngrams = static_cast<double>(ngram);
+    gain += 0.8 * std::log(0.25 * std::exp(neural) + 0.75 * std::exp(of_ngrams)) - of_ngrams;
+  }
+  EXPECT_NEAR(found[0].lm_score, kWeight * gain, 1e-5);
+  EXPECT_EQ(found[0].log_prob, -2.0);
+}
+
+// The nodes of the tree as paths from the root.
+std::vector<std::vector<std::int64_t>> paths_of(const PieceTree& tree) {
+  std::vector<std::vector<std::int64_t>> paths;
+  for (std::size_t node = 0; node < tree.pieces.size(); ++node) {
+    std::vector<std::int64_t> path;
+    if (node) path = paths.at(static_cast<std::size_t>(tree.parents[node]));
+    path.push_back(tree.pieces[node]);
+    EXPECT_EQ(tree.depths[node], static_cast<std::int64_t>(path.size()) - 1);
+    paths.push_back(path);
+  }
+  // In preorder, so the descendants of a node are those before its end.
+  for (std::size_t node = 0; node < paths.size(); ++node) {
+    for (std::size_t other = node; other < paths.size(); ++other) {
+      bool is_below = false;
+      for (auto at = static_cast<std::int64_t>(other); at >= static_cast<std::int64_t>(node);
+           at = tree.parents[static_cast<std::size_t>(at)]) {
+        is_below = at == static_cast<std::int64_t>(node);
+        if (is_below || at == 0) break;
+      }
+      EXPECT_EQ(is_below, static_cast<std::int64_t>(other) < tree.ends[node]) << node << " " << other;
+    }
+  }
+  return paths;
+}
+
+using Path = std::vector<std::int64_t>;
+constexpr std::int64_t kEdge = WordPieces::kSentenceEdge;
+
+TEST(SentenceRescoring, SentencesThatBeginAlikeShareTheirNodes) {
+  const auto search = fusion();
+  const std::vector<Hypothesis> sentences{of_words({kA, kB}, 0.0), of_words({kA, kAb}, -1.0), of_words({kAb}, -2.0)};
+  const NeuralLmMetadata lm = metadata();
+  SentenceRescoring rescoring(search.get(), lm, kWeights, sentences, WordIds(search.get()), {}, nullptr);
+  auto paths = paths_of(rescoring.tree());
+  std::sort(paths.begin(), paths.end());
+  EXPECT_EQ(paths, (std::vector<Path>{{kEdge},
+                                      {kEdge, kPieceOfA},
+                                      {kEdge, kPieceOfA, kPieceOfAb},
+                                      {kEdge, kPieceOfA, kPieceOfAb, kEdge},
+                                      {kEdge, kPieceOfA, kPieceOfB},
+                                      {kEdge, kPieceOfA, kPieceOfB, kEdge},
+                                      {kEdge, kPieceOfAb},
+                                      {kEdge, kPieceOfAb, kEdge}}));
+  const Work work = tree_work(rescoring.tree());
+  EXPECT_EQ(work.network, Network::kNeuralLm);
+  ASSERT_EQ(work.inputs.size(), 4u);
+  EXPECT_EQ(std::get<std::vector<std::int64_t>>(work.inputs[1].data), rescoring.tree().parents);
+  EXPECT_EQ(work.outputs.at(0).shape, Shape{8});
+}
+
+// Six words are enough history.
+TEST(SentenceRescoring, SentencesWithTheSameLastWordsShareTheNodesBehindThem) {
+  const auto search = fusion();
+  const NeuralLmMetadata lm = metadata();
+  const auto num_nodes = [&](std::size_t num_alike) {
+    std::vector<std::int32_t> one{kA}, other{kB};
+    for (std::vector<std::int32_t>* words : {&one, &other}) {
+      words->insert(words->end(), num_alike, kAb);
+      words->insert(words->end(), 2, kA);
+    }
+    SentenceRescoring rescoring(search.get(), lm, kWeights, {of_words(one, 0.0), of_words(other, -1.0)},
+                                WordIds(search.get()), {}, nullptr);
+    paths_of(rescoring.tree());
+    return rescoring.tree().pieces.size();
+  };
+  EXPECT_EQ(num_nodes(3), 1 + 2 * (1 + 3 + 2 + 1u));
+  EXPECT_EQ(num_nodes(4), 1 + (1 + 4 + 2 + 1) + (1 + 4 + 1 + 1u));  // all but the end
+  EXPECT_EQ(num_nodes(6), 1 + (1 + 6 + 2 + 1) + (1 + 6u));
+}
+
+TEST(SentenceRescoring, FollowsTheWordsBefore) {
+  const auto search = fusion();
+  const NeuralLmMetadata lm = metadata();
+  const auto first_sentence = [&](const std::vector<std::string>& context) {
+    SentenceRescoring rescoring(search.get(), lm, kWeights, {sentence(kB, 0.0)}, WordIds(search.get()), context,
+                                nullptr);
+    Path longest;
+    for (const Path& path : paths_of(rescoring.tree())) {
+      if (path.size() > 1 && path.end()[-2] == kPieceOfB && path.size() > longest.size()) longest = path;
+    }
+    return longest;
+  };
+  EXPECT_EQ(first_sentence({"A", "AB", "unspelled"}), (Path{kEdge, kPieceOfA, kPieceOfAb, kEdge, kPieceOfB, kEdge}));
+  std::vector<std::string> many(47, "A");
+  many.insert(many.begin(), {"B", "AB"});
+  const Path path = first_sentence(many);  // the last 48 pieces
+  ASSERT_EQ(path.size(), 1 + 48 + 1 + 2u);
+  EXPECT_EQ(path[1], kPieceOfAb);
+  EXPECT_EQ(path[2], kPieceOfA);
+}
+
+TEST(SentenceRescoring, OnlyLikelySentencesAreScored) {
+  const auto search = fusion();
+  const NeuralLmMetadata lm = metadata();
+  std::vector<Hypothesis> sentences{sentence(kA, 0.0), sentence(kB, -kRescoringBeam),
+                                    sentence(kAb, -kRescoringBeam - 0.1)};
+  SentenceRescoring rescoring(search.get(), lm, kWeights, sentences, WordIds(search.get()), {}, nullptr);
+  EXPECT_EQ(rescoring.num_rescored(), 2u);
+  sentences.clear();
+  std::mt19937 random(1);
+  for (int i = 0; i < 500; ++i) {
+    std::vector<std::int32_t> words(15);
+    for (std::int32_t& word : words) word = static_cast<std::int32_t>(kA + random() % 3);
+    sentences.push_back(of_words(words, 0.0));
+  }
+  SentenceRescoring many(search.get(), lm, kWeights, sentences, WordIds(search.get()), {}, nullptr);
+  EXPECT_LT(many.num_rescored(), 500u);
+  EXPECT_LT(many.tree().pieces.size(), kMaxNodes + 20);
+  EXPECT_EQ(many.rescored(std::vector<float>(many.tree().pieces.size(), -1.0f)).size(), 500u);
+}
+
+TEST(WordPieces, AreTheLongestThatMatch) {
+  const WordPieces pieces({"<blk>", "<unk>", "<sos/eos>", "\xe2\x96\x81", "\xe2\x96\x81" "A", "B", "BC", "\xc3\xa4"});
+  EXPECT_EQ(pieces.of("ABCB"), (std::vector<std::int32_t>{4, 6, 5}));
+  EXPECT_EQ(pieces.of("B\xc3\xa4"), (std::vector<std::int32_t>{3, 5, 7}));
+  EXPECT_TRUE(pieces.of("AC").empty());
+  EXPECT_THROW(WordPieces({"<blk>", "<unk>", "<sos/eos>"}), std::invalid_argument);
+  EXPECT_THROW(WordPieces({"<blk>", "<unk>", "<sos/eos>", "A", "A"}), std::invalid_argument);
+}
+
+TEST(NeuralLmMetadata, DamageIsNamed) {
+  const auto fault = [](const char* share, const char* weight) {
+    try {
+      metadata(share, weight);
+    } catch (const std::invalid_argument& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(fault("0.5", "1"), "");
+  EXPECT_NE(fault("1.5", "1").find("share is '1.5'"), std::string::npos);
+  EXPECT_NE(fault("0.5", "x").find("weight is 'x'"), std::string::npos);
 }
 
 TEST(WordIds, KnownWordsHaveThoseOfTheLanguageModel) {

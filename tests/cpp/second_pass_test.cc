@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <random>
 #include <vector>
 
 #include "contract.h"
@@ -50,6 +51,89 @@ TEST(SecondPass, TheSecondPassReadsLowerFrequencies) {
   ASSERT_EQ(peaks.size(), 3u);
   EXPECT_LT(peaks[1], peaks[0]);
   EXPECT_EQ(peaks[2], peaks[0]);
+}
+
+// Log-probabilities of two tokens whose difference is this.
+std::vector<float> pair_of(double difference) {
+  const double first = -std::log1p(std::exp(-difference));
+  return {static_cast<float>(first), static_cast<float>(first - difference)};
+}
+
+// What the encoder gives for `num_frames` frames: rows that differ, by 0.1 for each.
+std::vector<float> rows_of(double first, std::int64_t num_frames) {
+  std::vector<float> rows;
+  for (std::int64_t frame = 0; frame < num_frames; ++frame) {
+    const std::vector<float> row = pair_of(first + 0.1 * static_cast<double>(frame));
+    rows.insert(rows.end(), row.begin(), row.end());
+  }
+  return rows;
+}
+
+TEST(SecondPass, EncodesWindowsOfTheUtteranceWithOneCacheEach) {
+  std::mt19937 generator(1);
+  std::vector<float> samples(16000);
+  for (float& sample : samples) sample = std::uniform_real_distribution<float>(-0.5f, 0.5f)(generator);
+  Fbank fbank;
+  fbank.accept_waveform(samples.data(), samples.size());
+  const auto expect_features = [&](const EncoderStep& step, std::int64_t row, std::int64_t first, std::int64_t count) {
+    std::vector<float> wanted(static_cast<std::size_t>(count * kNumBins));
+    fbank.get_frames(first, count, wanted.data());
+    const auto begin = step.features.begin() + row * kNumBins;
+    EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), begin));
+  };
+  constexpr std::int64_t kStart = 6, kWindow = 4, kContext = 2;  // encoder frames
+  SecondPass second(kStart, kWindow);
+  for (int frame = 0; frame < 6; ++frame) {
+    EXPECT_EQ(second.is_due(), frame == 5);
+    const std::vector<float> letters = pair_of(0.1 * frame), phones = pair_of(-0.1 * frame);
+    second.append(letters.data(), 2, phones.data(), 2);
+  }
+  EXPECT_FALSE(second.has_begun());
+
+  for (std::size_t pass = 0; pass < kNumPasses; ++pass) {  // the first window
+    const std::int64_t context = pass ? 0 : kContext, shift = pass == 2 ? 2 : 0;
+    const std::optional<EncoderStep> step = second.next(fbank, kContext, false);
+    ASSERT_TRUE(step);
+    EXPECT_EQ(step->slot, kFirstPassSlot + pass);
+    EXPECT_TRUE(step->begins);
+    EXPECT_FALSE(step->ends);
+    EXPECT_EQ(step->num_frames, 4 * (kWindow + context) + 3);
+    EXPECT_EQ(step->num_valid, step->num_frames);
+    const std::int64_t first = 4 * (kStart - context);
+    if (pass != 1) expect_features(*step, shift, first, step->num_frames - shift);  // pass 1 is another voice
+    if (shift) expect_features(*step, 0, first, 1), expect_features(*step, 1, first, 1);
+    const std::int64_t num_valid = kWindow + context;
+    const std::vector<float> letters = rows_of(1.0 + static_cast<double>(pass), num_valid);
+    const std::vector<float> phones = rows_of(-1.0, num_valid);
+    EXPECT_EQ(second.add({letters.data(), num_valid, 2}, {phones.data(), num_valid, 2}, num_valid), context);
+    EXPECT_TRUE(second.has_begun());
+  }
+  EXPECT_EQ(second.num_done(), kWindow);
+  for (std::int64_t frame = 0; frame < kWindow; ++frame) {
+    const HeadLogProbs mean = second.mean_of(frame);
+    // Of 0, 1, 2 and 3; the first pass over the window began two rows earlier.
+    EXPECT_NEAR(mean.letters[0] - mean.letters[1], 1.5 + 0.1 * static_cast<double>(frame) + 0.2 / 4, 1e-5) << frame;
+    const double others = 3 * (-1.0 + 0.1 * static_cast<double>(frame)) + 0.2;
+    EXPECT_NEAR(mean.phones[0] - mean.phones[1], (others - 0.1 * static_cast<double>(frame)) / 4, 1e-5) << frame;
+  }
+
+  EXPECT_FALSE(second.is_due());
+  EXPECT_FALSE(second.next(fbank, kContext, false));
+  for (std::size_t pass = 0; pass < kNumPasses; ++pass) {  // the rest, when the utterance is over
+    const std::optional<EncoderStep> step = second.next(fbank, kContext, true);
+    ASSERT_TRUE(step);
+    EXPECT_EQ(step->slot, kFirstPassSlot + pass);
+    EXPECT_FALSE(step->begins);
+    EXPECT_TRUE(step->ends);
+    EXPECT_EQ(step->num_frames, 4 * 2 + 3);
+    if (pass != 1) expect_features(*step, 0, 4 * (kStart + kWindow) - (pass == 2 ? 2 : 0), step->num_valid);
+    const std::vector<float> rows = rows_of(2.0, 2);
+    EXPECT_EQ(second.add({rows.data(), 2, 2}, {rows.data(), 2, 2}, 2), 0);
+  }
+  EXPECT_EQ(second.num_done(), 6);
+  EXPECT_FALSE(second.next(fbank, kContext, true));
+  const HeadLogProbs last = second.mean_of(5);
+  EXPECT_NEAR(last.letters[0] - last.letters[1], (0.5 + 3 * 2.1) / 4, 1e-5);
 }
 
 }  // namespace

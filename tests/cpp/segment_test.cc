@@ -5,7 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
+#include <map>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <stdexcept>
@@ -506,6 +509,157 @@ TEST(Segment, BadOptionsAreRefused) {
   refused([](SegmentOptions& o) { o.options.num_rescored = 0; });
   refused([](SegmentOptions& o) { o.options.rescore_ctc_weight = std::nan(""); });
   refused([](SegmentOptions& o) { o.beam.beam_size = 0; });
+}
+
+// Runs the whole audio, with these log-probabilities of every frame: blank, <unk>, edge, "▁", "A", "B".
+template <typename Rows, typename Other>
+std::vector<Event> recognize_rows(const std::shared_ptr<const SegmentOptions>& how, std::size_t num_frames_wanted,
+                                  Rows row_of, Other answer_other) {
+  Segment segment(how);
+  const std::vector<float> samples(num_frames_wanted * 640, 0.1f);
+  std::vector<Event> events;
+  std::int64_t frame = 0;
+  for (std::size_t begin = 0; !segment.finished();) {
+    if (begin == samples.size()) segment.finish();
+    else begin += segment.accept(samples.data() + begin, samples.size() - begin);
+    while (const auto work = segment.work()) {
+      if (!is_encoder(*work)) {
+        answer_other(segment, *work);
+        continue;
+      }
+      std::vector<float> log_probs;
+      for (std::int64_t i = 0; i < num_frames(*work); ++i, ++frame) {
+        const std::vector<float> row = row_of(frame);
+        log_probs.insert(log_probs.end(), row.begin(), row.end());
+      }
+      answer(segment, *work, log_probs);
+    }
+    for (Event& event : segment.take_events()) events.push_back(std::move(event));
+  }
+  return events;
+}
+
+std::vector<float> row(std::initializer_list<std::pair<std::size_t, float>> likely) {
+  std::vector<float> result(kNetworkTokens, -30.0f);
+  for (const auto& [token, log_prob] : likely) result[token] = log_prob;
+  return result;
+}
+
+TEST(Segment, TheDecoderChoosesAmongTheFirstHypotheses) {
+  const auto how = options(kRescore);
+  how->options.second_pass = false;
+  how->options.max_alternatives = 2;
+  how->options.rescore_ctc_weight = 0.5;
+  // "A" is likelier than "B" by 1.5 nats, and "AB" than neither.
+  const auto rows = [](std::int64_t frame) {
+    return frame == 5 ? row({{4, -0.25f}, {5, -1.75f}}) : row({{0, -0.01f}});
+  };
+  const auto said = [&](float for_b, std::int32_t num_rescored) {
+    how->options.num_rescored = num_rescored;
+    const auto events = recognize_rows(how, 60, rows, [&](Segment& segment, const Work& work) {
+      ASSERT_TRUE(is_scoring(work));
+      std::vector<float> scores(integers(work, 1).size(), -8.0f);
+      const std::size_t longest = integers(work, 0).size() / scores.size();
+      for (std::size_t i = 0; i < scores.size(); ++i) {
+        if (integers(work, 1)[i] == 1 && integers(work, 0)[i * longest] == 5) scores[i] = for_b;
+      }
+      answer(segment, work, scores);
+    });
+    const Event& last = events.back();
+    EXPECT_EQ(last.type, Event::Type::kFinal);
+    return last.text + " " + last.alternatives.at(0).text;
+  };
+  EXPECT_EQ(said(-7.0f, 4), "A B");
+  EXPECT_EQ(said(-6.0f, 4), "B A");
+  EXPECT_EQ(said(-1.0f, 1), "A B");  // nothing is rescored
+}
+
+TEST(Segment, TheNeuralLanguageModelChoosesAndKnowsTheUtteranceBefore) {
+  const auto how = options(kBeam);
+  how->options.second_pass = false;
+  how->neural_lm = std::make_shared<const NeuralLmMetadata>(std::map<std::string, std::string>{
+      {"model_type", kNeuralLmType},
+      {"format_version", std::to_string(kNeuralLmVersion)},
+      {"pieces", "<blk>\n<unk>\n<sos/eos>\n\xe2\x96\x81\nA\nB"},
+      {"share", "0.5"},
+      {"weight", "1"}});
+  how->calibration.neural_lm_weights = {1.0, 0.0};
+  const auto rows = [](std::int64_t frame) {  // two utterances
+    return frame == 5 || frame == 85 ? row({{4, -0.25f}, {5, -1.75f}}) : row({{0, -0.01f}});
+  };
+  std::vector<std::size_t> lengths;  // of the longest path from the root
+  const auto finals_with = [&](float of_b, bool answers) {
+    lengths.clear();
+    return finals(recognize_rows(how, 160, rows, [&](Segment& segment, const Work& work) {
+      ASSERT_EQ(work.network, Network::kNeuralLm);
+      const std::vector<std::int64_t>& depths = integers(work, 2);
+      const std::vector<std::int64_t>& pieces = integers(work, 0);
+      std::vector<float> log_probs(pieces.size(), -3.0f);
+      for (std::size_t i = 0; i < pieces.size(); ++i) {
+        if (pieces[i] == 5) log_probs[i] = of_b;
+      }
+      // Without context a word begins below the root, otherwise below the end of the utterance before.
+      lengths.push_back(0);
+      for (std::size_t i = 0; i < pieces.size(); ++i) {
+        const bool is_letter = pieces[i] == 4 || pieces[i] == 5;
+        if (is_letter) lengths.back() = std::max(lengths.back(), static_cast<std::size_t>(depths[i]));
+      }
+      if (answers) answer(segment, work, log_probs);
+      else segment.not_answered();
+    }));
+  };
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(finals_with(-2.0f, true), (Texts{"A", "A"}));
+  EXPECT_EQ(lengths, (std::vector<std::size_t>{2, 5}));  // "▁" and a letter; after "▁", "A" and an edge
+  EXPECT_EQ(finals_with(-1.0f, true), (Texts{"B", "B"}));
+  EXPECT_EQ(finals_with(-1.0f, false), (Texts{"A", "A"}));
+}
+
+TEST(Segment, AnUtteranceContinuesTheSentenceOfTheOneBefore) {
+  const auto bytes = small_file();
+  const auto how = options(kBeam);
+  how->options.second_pass = false;
+  how->fusion = std::make_shared<const LmFusion>(std::make_shared<const NgramLm>(bytes.data(), bytes.size()),
+                                                 how->tokens, LmFusionOptions{1.0f, 0.0f, 0.0f, 0.0f});
+  // "AB" or "B", which is likelier by 1 nat. A sentence begins with AB rather than B by 0.5 nats; after A by 1.75.
+  const auto rows = [](std::int64_t frame) {
+    if (frame == 5) return row({{4, -0.01f}});
+    if (frame == 85 || frame == 205) return row({{4, -1.0f}, {0, -0.01f}});
+    return frame == 87 || frame == 207 ? row({{5, -0.01f}}) : row({{0, -0.01f}});
+  };
+  const auto nothing = [](Segment&, const Work&) { FAIL(); };
+  EXPECT_EQ(finals(recognize_rows(how, 160, rows, nothing)), (std::vector<std::string>{"A", "AB"}));
+  const auto alone = [&](std::int64_t frame) { return frame == 5 ? row({{0, -0.01f}}) : rows(frame); };
+  EXPECT_EQ(finals(recognize_rows(how, 160, alone, nothing)), std::vector<std::string>{"B"});
+  // Five seconds of silence are an utterance without words, after which a sentence begins.
+  const auto later = [&](std::int64_t frame) {
+    return frame == 85 || frame == 87 ? row({{0, -0.01f}}) : rows(frame);
+  };
+  EXPECT_EQ(finals(recognize_rows(how, 300, later, nothing)), (std::vector<std::string>{"A", "B"}));
+}
+
+TEST(Segment, TheSecondPassHearsTheEndOfTheUtteranceBefore) {
+  const auto how = options(kGreedy);
+  Segment segment(how);
+  const std::vector<float> samples = audio(2 * 56000);
+  std::vector<std::vector<std::int64_t>> sizes;  // frames of the second pass, by utterance
+  for (std::size_t begin = 0; begin < samples.size();) {
+    begin += segment.accept(samples.data() + begin, samples.size() - begin);
+    while (const auto work = segment.work()) {
+      if (!is_first_pass(*work)) {
+        if (work->state->slot == kFirstPassSlot && work->state->begins) sizes.emplace_back();
+        sizes.back().push_back(num_frames(*work));
+      }
+      run_network(segment, *work);
+    }
+  }
+  EXPECT_EQ(finals(segment.take_events()), (std::vector<std::string>{"AB", "AB"}));
+  ASSERT_EQ(sizes.size(), 2u);
+  ASSERT_EQ(sizes[0].size(), 3u);
+  EXPECT_EQ(sizes[0][0], sizes[0][1]);
+  ASSERT_EQ(sizes[1].size(), 3u);
+  EXPECT_EQ(sizes[1][0], sizes[1][1] + sizes[0][0]);  // all of the one before, which is shorter than 5 s
+  EXPECT_EQ(sizes[1][1], sizes[1][2]);
 }
 
 // With phrases, the search has one token more than the network: [unk].
