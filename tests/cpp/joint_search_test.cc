@@ -7,8 +7,11 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <random>
 #include <stdexcept>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "contract.h"
@@ -27,6 +30,15 @@ std::vector<float> random_row(std::mt19937& random) {
   for (float& p : row) sum += p = 0.02f + static_cast<float>(random() % (1 << 24)) / (1 << 24);  // no ties
   for (float& p : row) p = std::log(p / sum);
   return row;
+}
+
+std::vector<float> random_rows(std::mt19937& random) {
+  std::vector<float> rows;
+  for (int t = 0; t < kFrames; ++t) {
+    const std::vector<float> row = random_row(random);
+    rows.insert(rows.end(), row.begin(), row.end());
+  }
+  return rows;
 }
 
 // A decoder: random log-probabilities for each beginning of a sentence.
@@ -66,8 +78,8 @@ struct Paths {
   std::vector<std::int32_t> alignment;  // the best one
 };
 
-// All sentences that the frames can spell.
-std::map<Sentence, Paths> spelled(const std::vector<float>& rows) {
+// All sentences that the frames can spell. of_text: without those of tokens that are no text.
+std::map<Sentence, Paths> spelled(const std::vector<float>& rows, bool of_text = true) {
   std::map<Sentence, Paths> found;
   std::vector<std::int32_t> path(kFrames, 0);
   for (int code = 0; code < static_cast<int>(std::pow(kVocab, kFrames)); ++code) {
@@ -80,7 +92,7 @@ std::map<Sentence, Paths> spelled(const std::vector<float>& rows) {
       if (token != kBlankId && !repeats) sentence.push_back(token);
     }
     const auto is_no_text = [](std::int32_t token) { return token <= kSosEosId; };
-    if (std::any_of(sentence.begin(), sentence.end(), is_no_text)) continue;
+    if (of_text && std::any_of(sentence.begin(), sentence.end(), is_no_text)) continue;
     Paths& paths = found[sentence];
     paths.prob += std::exp(log_prob);
     if (std::exp(log_prob) > paths.best) {
@@ -124,11 +136,7 @@ std::vector<Hypothesis> search(const std::vector<float>& rows, Decoder& decoder,
 TEST(JointSearch, FindsTheBestOfAllSentences) {
   for (unsigned seed = 0; seed < 15; ++seed) {
     std::mt19937 random(seed);
-    std::vector<float> rows;
-    for (int t = 0; t < kFrames; ++t) {
-      const std::vector<float> row = random_row(random);
-      rows.insert(rows.end(), row.begin(), row.end());
-    }
+    const std::vector<float> rows = random_rows(random);
     const std::map<Sentence, Paths> all = spelled(rows);
     Decoder decoder(seed);
     for (const double weight : {0.0, 0.3, 1.0}) {
@@ -164,6 +172,55 @@ TEST(JointSearch, FindsTheBestOfAllSentences) {
   }
 }
 
+// By the probability of all sentences that begin so, and that of the decoder.
+TEST(JointSearch, KeepsTheLikeliestBeginnings) {
+  constexpr double kWeight = 0.6;
+  constexpr std::size_t kBeam = 2;
+  for (unsigned seed = 0; seed < 30; ++seed) {
+    std::mt19937 random(seed);
+    const std::vector<float> rows = random_rows(random);
+    const std::map<Sentence, Paths> all = spelled(rows, false);
+    Decoder decoder(seed);
+    JointSearch joint(kVocab, {kWeight, kBeam});
+    for (std::size_t t = 0; t < kFrames; ++t) joint.append(rows.data() + t * kVocab);
+    std::vector<Sentence> kept{{}};
+    while (joint.step()) {
+      std::vector<std::pair<double, Sentence>> next;
+      std::vector<float> answer;
+      for (const Sentence& before : kept) {
+        const std::vector<float>& row = decoder.following(before);
+        answer.insert(answer.end(), row.begin(), row.end());
+        for (std::int32_t token = kSosEosId + 1; token < kVocab; ++token) {
+          Sentence begun = before;
+          begun.push_back(token);
+          double prob = 0.0;
+          for (const auto& [sentence, paths] : all) {
+            const bool begins_so = sentence.size() >= begun.size() &&
+                                   std::equal(begun.begin(), begun.end(), sentence.begin());
+            if (begins_so) prob += paths.prob;
+          }
+          if (prob == 0.0) continue;  // longer than the audio
+          const double said = decoder.log_prob(begun) - decoder.following(begun)[kSosEosId];
+          next.emplace_back(kWeight * std::log(prob) + (1 - kWeight) * said, begun);
+        }
+      }
+      std::sort(next.rbegin(), next.rend());
+      next.resize(std::min(next.size(), kBeam));
+      joint.answer({answer.data(), static_cast<std::int64_t>(kept.size()), kVocab});
+      const std::optional<DecoderStep> step = joint.step();
+      if (!step) break;  // no longer sentence can be better
+      ASSERT_EQ(step->tokens.size(), next.size());
+      std::vector<Sentence> found;
+      for (std::size_t i = 0; i < next.size(); ++i) {
+        found.push_back(kept.at(static_cast<std::size_t>(step->parents[i])));
+        found.back().push_back(static_cast<std::int32_t>(step->tokens[i]));
+        EXPECT_EQ(found.back(), next[i].second) << seed;
+      }
+      kept = found;
+    }
+  }
+}
+
 // Token 3 in the first frame and again in the third, with a blank in between, or in all three as one.
 TEST(JointSearch, ARepeatedTokenNeedsABlank) {
   for (const bool with_blank : {true, false}) {
@@ -178,11 +235,7 @@ TEST(JointSearch, ARepeatedTokenNeedsABlank) {
 
 TEST(JointSearch, ANarrowBeamAndTheNumberOfSentencesAreLimits) {
   std::mt19937 random(5);
-  std::vector<float> rows;
-  for (int t = 0; t < kFrames; ++t) {
-    const std::vector<float> row = random_row(random);
-    rows.insert(rows.end(), row.begin(), row.end());
-  }
+  const std::vector<float> rows = random_rows(random);
   Decoder decoder(5);
   EXPECT_LE(search(rows, decoder, {0.3, 2}).size(), 2u);
   JointSearch joint(kVocab, {0.3, 8});

@@ -111,13 +111,14 @@ std::map<Key, double> all_sentences(const Search& search, const std::vector<floa
   return found;
 }
 
-TEST(Lattice, HasAllLikelySentencesWithTheirScores) {
+// least: the log-probability of a blank in a slot, and of a token elsewhere; rest: what these add to a score.
+void expect_all_likely_sentences(float least, double rest) {
   for (const Search& search : {over_phones(), over_letters()}) {
     const std::size_t num_tokens = search.fusion->num_tokens();
     int num_compared = 0;
     for (unsigned seed = 0; seed < 30; ++seed) {
       std::mt19937 random(seed);
-      std::vector<float> rows(2 * kNumSlots * num_tokens, -30.0f);
+      std::vector<float> rows(2 * kNumSlots * num_tokens, least);
       for (std::size_t slot = 0; slot < kNumSlots; ++slot) {
         for (std::size_t token = 1; token < num_tokens; ++token) {
           rows[2 * slot * num_tokens + token] = -0.01f * static_cast<float>(1 + random() % 400);
@@ -132,29 +133,95 @@ TEST(Lattice, HasAllLikelySentencesWithTheirScores) {
       for (const auto& [key, score] : all) best = std::max(best, score);
 
       std::map<Key, double> scores;
-      double before = best + 1e-3;
+      double before = best + rest;
       for (const Hypothesis& each : found) {
+        EXPECT_LE(each.score(), before);
+        before = each.score() + rest;
         const bool by_words = search.fusion->over_phones();
         const Key key = by_words ? Key{each.words, {}} : Key{{}, words_of(search, each.tokens)};
-        ASSERT_EQ(all.count(key), 1u) << seed;
         EXPECT_TRUE(scores.emplace(key, each.score()).second) << seed;
-        EXPECT_NEAR(each.score(), all.at(key), 1e-3) << seed;
-        EXPECT_LE(each.score(), before + 1e-3);
-        before = each.score();
+        if (!all.count(key) || all.at(key) < best - 4.5) continue;  // of other frames, too
+        EXPECT_NEAR(each.score(), all.at(key), rest) << seed;
+        EXPECT_EQ(each.hotword_score, 0.0);
+        if (least > -20.0f) continue;  // a token may be in another frame
         EXPECT_EQ(each.start_frames, (std::vector<std::int64_t>{0, 2, 4, 6}));
         EXPECT_EQ(each.end_frames, (std::vector<std::int64_t>{1, 3, 5, 7}));
-        EXPECT_EQ(each.hotword_score, 0.0);
       }
       for (const auto& [key, score] : all) {
-        if (score < best - kLatticeBeam / 2) continue;  // less likely ones may have been dropped on the way
+        if (score < best - 4.5) continue;  // less likely ones may have been dropped on the way
         EXPECT_EQ(scores.count(key), 1u) << seed << " " << best - score;
         ++num_compared;
       }
       const Hypothesis first = lattice.hypotheses(1, true).front();
-      EXPECT_NEAR(first.score(), best, 1e-3) << seed;
+      EXPECT_NEAR(first.score(), best, rest) << seed;
       EXPECT_EQ(lattice.sentences(1).size(), 1u);
     }
-    EXPECT_GT(num_compared, 300);
+    EXPECT_GT(num_compared, 200);
+  }
+}
+
+TEST(Lattice, HasAllLikelySentencesWithTheirScores) { expect_all_likely_sentences(-30.0f, 1e-3); }
+
+// The same two hypotheses then merge again and again, at costs that differ a little.
+TEST(Lattice, AHypothesisMergesWhereItCostsLeast) { expect_all_likely_sentences(-9.0f, 0.5); }
+
+std::vector<float> any_rows(unsigned seed, std::size_t num_frames, std::size_t num_tokens) {
+  std::mt19937 random(seed);
+  std::vector<float> rows(num_frames * num_tokens);
+  for (float& log_prob : rows) log_prob = -0.01f * static_cast<float>(1 + random() % 400);
+  return rows;
+}
+
+// Two hypotheses of the same future are one: the worse one could never win.
+TEST(Lattice, RecombinationLosesNoBestSentence) {
+  for (const Search& search : {over_phones(), over_letters()}) {
+    for (unsigned seed = 0; seed < 40; ++seed) {
+      const std::size_t num_tokens = search.fusion->num_tokens();
+      const std::vector<float> rows = any_rows(seed, 7, num_tokens);
+      CtcPrefixBeamSearch merged({1024, 0, 0.0, true}, search.fusion), all({1024, 0}, search.fusion);
+      merged.advance(rows.data(), 7, static_cast<std::int64_t>(num_tokens));
+      all.advance(rows.data(), 7, static_cast<std::int64_t>(num_tokens));
+      const Hypothesis best = all.hypotheses(1, true).front(), found = merged.hypotheses(1, true).front();
+      EXPECT_NEAR(found.score(), best.score(), 0.7) << seed;  // without the paths of hypotheses that were dropped
+    }
+  }
+}
+
+// "BA" and "BB" are no words, so they have the same state of the language model. Another A can only follow "BB".
+TEST(Lattice, HypothesesThatEndInOtherTokensHaveOtherFutures) {
+  const Search search = over_letters();
+  std::vector<float> rows(4 * 4, -20.0f);
+  rows[3] = rows[4] = rows[12 + 2] = -0.01f;  // B, blank, A or B, A
+  rows[8 + 2] = -0.7f;
+  rows[8 + 3] = -0.9f;
+  CtcPrefixBeamSearch lattice({16, 0, 0.0, true, true}, search.fusion);
+  lattice.advance(rows.data(), 4, 4);
+  const std::vector<Hypothesis> found = lattice.sentences(2);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].tokens, (std::vector<std::int32_t>{3, 2}));
+  EXPECT_EQ(found[1].tokens, (std::vector<std::int32_t>{3, 3, 2}));
+  EXPECT_NEAR(found[0].score() - found[1].score(), 0.2, 1e-3);
+}
+
+TEST(Lattice, TokensOfASentenceFollowEachOther) {
+  for (const Search& search : {over_phones(), over_letters()}) {
+    std::size_t num_sentences = 0;
+    for (unsigned seed = 0; seed < 20; ++seed) {
+      const std::size_t num_tokens = search.fusion->num_tokens();
+      const std::vector<float> rows = any_rows(seed, 14, num_tokens);
+      CtcPrefixBeamSearch lattice({64, 0, 0.0, true, true}, search.fusion);
+      lattice.advance(rows.data(), 14, static_cast<std::int64_t>(num_tokens));
+      for (const Hypothesis& each : lattice.sentences(100)) {
+        ++num_sentences;
+        std::int64_t end = 0;
+        for (std::size_t i = 0; i < each.tokens.size(); ++i) {
+          EXPECT_GE(each.start_frames[i], end) << seed;
+          end = each.end_frames[i];
+          EXPECT_GT(end, each.start_frames[i]) << seed;
+        }
+      }
+    }
+    EXPECT_GT(num_sentences, 1000u);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "contract.h"
@@ -134,6 +135,21 @@ TEST(SecondPass, EncodesWindowsOfTheUtteranceWithOneCacheEach) {
   EXPECT_FALSE(second.next(fbank, kContext, true));
   const HeadLogProbs last = second.mean_of(5);
   EXPECT_NEAR(last.letters[0] - last.letters[1], (0.5 + 3 * 2.1) / 4, 1e-5);
+}
+
+TEST(SecondPass, OnlyTheLastWindowNeedsItsCacheNoMore) {
+  const Fbank fbank = tone();
+  const std::vector<float> rows = rows_of(0.0, 4);
+  SecondPass second(0, 4);
+  for (int frame = 0; frame < 9; ++frame) second.append(rows.data(), 2, nullptr, 0);
+  std::vector<std::pair<std::int64_t, bool>> windows;  // frames, and whether it is the last
+  while (const std::optional<EncoderStep> step = second.next(fbank, 0, true)) {
+    windows.emplace_back((step->num_frames - 3) / 4, step->ends);
+    second.add({rows.data(), windows.back().first, 2}, {}, windows.back().first);
+  }
+  std::vector<std::pair<std::int64_t, bool>> expected(6, {4, false});
+  expected.insert(expected.end(), 3, {1, true});
+  EXPECT_EQ(windows, expected);
 }
 
 }  // namespace

@@ -140,9 +140,19 @@ TEST(Segment, TheDecoderGetsNothingOfTheSilenceBefore) {
   std::vector<float> samples(16000 * 6, 0.0f);  // so long that it is an utterance without words
   const std::vector<float> speech = audio(30000);
   samples.insert(samples.end(), speech.begin(), speech.end());
-  std::int64_t num_scored = 0;  // `run` checks what the decoder gets
-  EXPECT_EQ(finals(recognize(how, samples, samples.size(), &num_scored)), std::vector<std::string>{"AB"});
-  EXPECT_EQ(num_scored, 1);
+  Segment segment(how);
+  std::vector<std::int64_t> lengths;  // frames that the decoder gets
+  for (std::size_t begin = 0; !segment.finished();) {
+    if (begin == samples.size()) segment.finish();
+    else begin += segment.accept(samples.data() + begin, samples.size() - begin);
+    while (const auto work = segment.work()) {
+      if (is_scoring(*work)) lengths.push_back(work->inputs[2].shape[1]);
+      run_network(segment, *work);
+    }
+  }
+  EXPECT_EQ(finals(segment.take_events()), std::vector<std::string>{"AB"});
+  ASSERT_EQ(lengths.size(), 1u);
+  EXPECT_NEAR(static_cast<double>(lengths[0]), (6 + 30000 / 16000.0 + 0.3 - 5) / 0.04, 3.0);  // with the silence behind
 }
 
 TEST(Segment, EndpointsLoseNoFrame) {
@@ -584,13 +594,14 @@ TEST(Segment, TheNeuralLanguageModelChoosesAndKnowsTheUtteranceBefore) {
       {"share", "0.5"},
       {"weight", "1"}});
   how->calibration.neural_lm_weights = {1.0, 0.0};
-  const auto rows = [](std::int64_t frame) {  // two utterances
-    return frame == 5 || frame == 85 ? row({{4, -0.25f}, {5, -1.75f}}) : row({{0, -0.01f}});
+  std::int64_t second = 85;  // frame of the second utterance
+  const auto rows = [&](std::int64_t frame) {
+    return frame == 5 || frame == second ? row({{4, -0.25f}, {5, -1.75f}}) : row({{0, -0.01f}});
   };
   std::vector<std::size_t> lengths;  // of the longest path from the root
   const auto finals_with = [&](float of_b, bool answers) {
     lengths.clear();
-    return finals(recognize_rows(how, 160, rows, [&](Segment& segment, const Work& work) {
+    return finals(recognize_rows(how, 300, rows, [&](Segment& segment, const Work& work) {
       ASSERT_EQ(work.network, Network::kNeuralLm);
       const std::vector<std::int64_t>& depths = integers(work, 2);
       const std::vector<std::int64_t>& pieces = integers(work, 0);
@@ -613,6 +624,9 @@ TEST(Segment, TheNeuralLanguageModelChoosesAndKnowsTheUtteranceBefore) {
   EXPECT_EQ(lengths, (std::vector<std::size_t>{2, 5}));  // "▁" and a letter; after "▁", "A" and an edge
   EXPECT_EQ(finals_with(-1.0f, true), (Texts{"B", "B"}));
   EXPECT_EQ(finals_with(-1.0f, false), (Texts{"A", "A"}));
+  second = 245;  // after so much silence, nothing is known before
+  EXPECT_EQ(finals_with(-2.0f, true), (Texts{"A", "A"}));
+  EXPECT_EQ(lengths, (std::vector<std::size_t>{2, 2}));
 }
 
 TEST(Segment, AnUtteranceContinuesTheSentenceOfTheOneBefore) {

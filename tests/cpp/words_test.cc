@@ -111,19 +111,19 @@ Calibration calibration() {
 
 TEST(WordsOverPhones, KnownWordsHaveTheTextOfTheLexiconAndOthersTheirLetters) {
   const Phones over = phones();
-  Hypothesis found = hypothesis({{kBeginsP, 10, 11}, {kBeginsT, 20, 21}, {kBeginsP, 30, 31}});
+  Hypothesis found = hypothesis({{kBeginsP, 10, 12}, {kBeginsT, 20, 23}, {kBeginsP, 30, 31}});
   found.words = {kA, kUnknown, kB};
   // The letters of the second word begin at a boundary near its phones, and end six frames behind them.
   const Hypothesis letters = hypothesis({{6, 9, 10}, {4, 12, 13}, {6, 22, 23}, {5, 24, 25}, {4, 26, 27},
-                                         {5, 27, 28}, {6, 31, 32}});
+                                         {5, 29, 30}, {6, 31, 32}});
   const auto shown = words(found, *over.fusion, letters, kTokens, calibration());
   EXPECT_EQ(join(shown), "A CBA B");
   EXPECT_NEAR(shown[0].confidence, logistic(-1.0 + 2.0 * 0.5 + 3.0 * 0.5), 1e-6);
   EXPECT_DOUBLE_EQ(shown[1].start_s, frame_s(18));
 
   // Without a boundary nearby: from the middle between the phones of two words to the next middle.
-  const Hypothesis joined = hypothesis({{4, 14, 15}, {5, 15, 16}, {4, 24, 25}, {5, 25, 26}});
-  EXPECT_EQ(words(found, *over.fusion, joined, kTokens, calibration())[1].text, "BA");
+  const Hypothesis joined = hypothesis({{4, 15, 16}, {5, 16, 17}, {4, 24, 25}, {5, 25, 26}, {4, 26, 27}});
+  EXPECT_EQ(words(found, *over.fusion, joined, kTokens, calibration())[1].text, "BAB");
   // Alone: six frames around its phones.
   Hypothesis alone = hypothesis({{kBeginsT, 20, 21}});
   alone.words = {kUnknown};
