@@ -169,7 +169,7 @@ void expect_cuts_do_not_matter(Search whole, const Search& fresh) {
 }
 
 TEST(CtcSearch, CutsDoNotMatter) {
-  expect_cuts_do_not_matter(CtcPrefixBeamSearch(), CtcPrefixBeamSearch());
+  expect_cuts_do_not_matter(CtcPrefixBeamSearch({32, 0}), CtcPrefixBeamSearch({32, 0}));
   expect_cuts_do_not_matter(CtcGreedySearch(), CtcGreedySearch());
 }
 

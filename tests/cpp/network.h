@@ -21,6 +21,7 @@ inline std::shared_ptr<SegmentOptions> network_options(std::int32_t search = kRe
   result->tokens = {"", "<unk>", "", "\xe2\x96\x81", "A", "B"};
   result->options.search = search;
   result->has_decoder = true;
+  result->beam.beam_size = 32;  // enough for three letters
   return result;
 }
 

@@ -88,7 +88,7 @@ TEST(RingBuffer, ThreadsLoseAndReorderNothing) {
   run_threads(ring, ASR_STREAM_NUM_ITEMS, true);
 }
 
-TEST(RingBuffer, ReportsTrueGapsToASlowConsumer) {
+TEST(RingBuffer, ThreadsReportTrueGapsToASlowConsumer) {
   RingBuffer ring(1024);
   run_threads(ring, ASR_STREAM_NUM_ITEMS / 10, false);
 }
