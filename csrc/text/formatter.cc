@@ -84,6 +84,7 @@ void TextFormatter::begin_utterance() {
 
 void TextFormatter::reset() {
   continues_ = false;
+  continued_.clear();
   begin_utterance();
 }
 
@@ -106,7 +107,10 @@ const PunctuationRun* TextFormatter::format(std::vector<Word> words, std::size_t
     found = options_->commands->find(words, num_stable, is_final, &num_known);
     num_taken_back = take_back(words, found, num_stable, num_known);
     if (is_final && num_taken_back) {
-      continues_ = continued_;
+      for (std::size_t left = num_taken_back; left > 0; --left) {
+        continues_ = !continued_.empty() && continued_.back();
+        if (!continued_.empty()) continued_.pop_back();
+      }
       begin_utterance();
     }
   }
@@ -208,7 +212,7 @@ ShownText TextFormatter::shown(const std::vector<float>& mark_probs, const std::
   if (draft_.is_final) {
     result.num_taken_back = draft_.num_taken_back;
     if (!draft_.words.empty()) {
-      continued_ = continues_;
+      continued_.push_back(continues_);
       continues_ = !draft_.complete;
       last_end_s_ = draft_.words.back().end_s;
       // Spoken punctuation, or its absence, has priority over pauses.

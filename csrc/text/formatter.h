@@ -97,7 +97,7 @@ class TextFormatter {
 
   std::shared_ptr<const TextOptions> options_;
   bool continues_ = false;    // whether the utterance continues a sentence
-  bool continued_ = false;    // whether the previous one did
+  std::vector<bool> continued_;  // whether each of the utterances before did, for "scratch that"
   double last_end_s_ = 0.0;   // end of the previous utterance
   // The shown text of the current utterance.
   std::vector<std::string> words_;  // settled words as recognized

@@ -169,7 +169,7 @@ TEST(Commands, ScratchThatTakesBackTheUtteranceOrTheOneBefore) {
   EXPECT_EQ(shown.num_taken_back, 1u);
   formatter.final(said("ONE ... SCRATCH THAT ... UNDO THAT", 12.0), false);
   EXPECT_EQ(formatter.shown().num_taken_back, 1u);
-  EXPECT_EQ(final_of(formatter, "HE DID SCRATCH THAT ITCH", 20.0), "he did scratch that itch");
+  EXPECT_EQ(final_of(formatter, "HE DID SCRATCH THAT ITCH", 20.0), "He did scratch that itch") << "all is taken back";
 }
 
 TEST(Commands, APartialDoesNotTakeBackBeforeThePause) {
