@@ -82,8 +82,8 @@ test-fuzz: clang $(VENV)/test.stamp
 	@PATH="$(abspath $(BIN)):$$PATH"; set -e; \
 	$(FUZZED); \
 	cmake --build build/cpp-asan --parallel $$(nproc); \
-	export ASR_STREAM_ONNXRUNTIME="$$(cd benchmarks && \
-	  python -c 'import c_library; print(c_library.onnxruntime_library())')"; \
+	export ASR_STREAM_ONNXRUNTIME="$$(PYTHONPATH=tests \
+	  python -c 'from support.c_library import onnxruntime_library; print(onnxruntime_library())')"; \
 	fuzz() { rm -rf build/fuzz/$$1; mkdir -p build/fuzz/$$1; \
 	  build/cpp-asan/tests/fuzz/fuzz_$$1 -seed=1 -max_total_time=$$2 -rss_limit_mb=4096 -artifact_prefix=build/fuzz/ \
 	    build/fuzz/$$1 tests/fuzz/corpus/$$1 >build/fuzz/$$1.log 2>&1 || { cat build/fuzz/$$1.log; return 1; }; \

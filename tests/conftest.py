@@ -277,10 +277,10 @@ def nothing_printed(capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def library() -> Any:
     """libasr_stream through ctypes."""
-    from support.benchmark_module import load_benchmark
     from support.c_build import build
+    from support.c_library import CLibrary
 
-    return load_benchmark("c_library").CLibrary(build() / "libasr_stream.so")
+    return CLibrary(build() / "libasr_stream.so")
 
 
 @pytest.fixture(scope="session")

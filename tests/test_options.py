@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.benchmark_module import load_benchmark
 from support.c_build import build
+from support.c_library import CLibrary, CSettings
 from write_options import COMMAND, ROOT, WRITTEN, camel_case
 
 from asr import Recognizer, _core, config, features, tokenizer
@@ -84,19 +84,16 @@ def test_the_command_line_takes_an_option(name: str, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize("name", OPTIONS)
 @pytest.mark.slow
 def test_c_library_takes_options_by_name(name: str) -> None:
-    c_library = load_benchmark("c_library")
-    library = c_library.CLibrary(build() / "libasr_stream.so")
+    library = CLibrary(build() / "libasr_stream.so")
     option, value = OPTIONS[name], other_value(name)
-    settings = c_library.CSettings(library)
+    settings = CSettings(library)
     default = settings.get(name)
     shown = str(option.default).lower() if option.type in ("flag", "choice") else f"{option.default}".removesuffix(".0")
     assert default == (None if option.of_model or option.default is None else shown)
     settings.set(name, value)
     assert settings.get(name) == (str(value).lower() if option.type == "flag" else f"{value}".removesuffix(".0"))
     others = set(OPTIONS) - {name}
-    assert {each: settings.get(each) for each in others} == {
-        each: c_library.CSettings(library).get(each) for each in others
-    }
+    assert {each: settings.get(each) for each in others} == {each: CSettings(library).get(each) for each in others}
     settings.set(name, None)
     assert settings.get(name) == default
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.benchmark_module import load_benchmark
 from support.c_build import MODELS, ROOT, lock, run
+from support.c_library import onnxruntime_library
 from support.recognition import recognize
 
 from asr import Recognizer
@@ -30,9 +30,10 @@ class Builder:
         pkgconfig = next(prefix.glob("**/pkgconfig"))
         self.folder, self.library = folder, pkgconfig.parent
         self.environment = os.environ | {"PKG_CONFIG_PATH": str(pkgconfig), "LD_LIBRARY_PATH": str(self.library)}
-        self.environment["ASR_STREAM_ONNXRUNTIME"] = str(load_benchmark("c_library").onnxruntime_library())
+        self.environment["ASR_STREAM_ONNXRUNTIME"] = str(onnxruntime_library())
         self.environment |= {"GOPROXY": "off", "GOTOOLCHAIN": "local", "GOFLAGS": "-buildvcs=false"}
-        self.environment["GOCACHE"] = str(prefix.parent / "go-cache")  # it would remember another prefix
+        self.shared = prefix.parent  # with test_bindings.py; the usual caches would remember another prefix
+        self.environment["GOCACHE"] = str(self.shared / "go-cache")
 
     def write(self, name: str, language: str) -> str:
         (code,) = re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
@@ -74,8 +75,8 @@ class Builder:
         (self.folder / "Cargo.toml").write_text(f"{package}[dependencies]\n{crate}\n")
         self.write("src/main.rs", "rust")
         shutil.copy(ROOT / "bindings" / "rust" / "Cargo.lock", self.folder)  # the tested versions of its dependencies
-        self.run("cargo", "build", "--quiet", "--target-dir", "target")
-        return ["target/debug/captions"]
+        self.run("cargo", "build", "--quiet", "--target-dir", str(self.shared / "cargo"))
+        return [str(self.shared / "cargo" / "debug" / "captions")]
 
     def go(self) -> list[str]:
         module, path = "asr-stream/bindings/go", ROOT / "bindings" / "go"

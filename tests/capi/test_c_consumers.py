@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.benchmark_module import load_benchmark
-from support.c_build import MODELS, ROOT, build, cmake, run
+from support.c_build import MODELS, ROOT, cmake, run
+from support.c_library import onnxruntime_library
 from support.synth import write_audio
 from support.traced import trespasses
 
@@ -28,7 +28,7 @@ LIVE = [str(MODELS[0]), "-", *map(str, MODELS[1:])]
 def environment() -> dict[str, str]:
     """With the programs beside Python, such as Ninja."""
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
-    return os.environ | {"ASR_STREAM_ONNXRUNTIME": str(load_benchmark("c_library").onnxruntime_library()), "PATH": path}
+    return os.environ | {"ASR_STREAM_ONNXRUNTIME": str(onnxruntime_library()), "PATH": path}
 
 
 @pytest.mark.parametrize("how", ["FetchContent", "add_subdirectory", "find_package"])
@@ -141,14 +141,3 @@ def test_the_cpp_example_compiles_in_another_folder(tmp_path: Path) -> None:
     for name in ("cpp/transcribe.cc", "c/wav.h"):
         shutil.copy(ROOT / "examples" / name, tmp_path)
     run("c++", "-std=c++17", "-fsyntax-only", f"-I{ROOT}/csrc/include", str(tmp_path / "transcribe.cc"))
-
-
-def test_the_examples_are_short() -> None:
-    for path in ("c/transcribe.c", "cpp/transcribe.cc"):
-        assert len((ROOT / "examples" / path).read_text().splitlines()) < 80
-
-
-def test_the_benchmark_compares_both(tones: tuple[Path, Path]) -> None:
-    script = str(ROOT / "benchmarks" / "c_library.py")
-    output = run(sys.executable, script, str(build() / "libasr_stream.so"), str(tones[1]), "--num-utterances", "3")
-    assert "num_utterances 3 " in output and "num_differing 0 " in output and "ratio " in output

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import onnx as onnx_format
 import pytest
-from support.benchmark_module import load_benchmark
+from support import c_library
 from support.c_build import MODELS, ROOT, cmake, run
 
 from asr import Recognizer
@@ -20,7 +20,6 @@ from asr.export.write import with_checksum
 from asr.runtime.onnx_model import bundled_model
 from asr.streaming.events import Final
 
-c_library = load_benchmark("c_library")
 HEADER = (ROOT / "csrc/include/asr_stream/asr_stream.h").read_text()
 SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all -Wall -Wextra -Wpedantic -Werror"
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import onnx as onnx_format
 import pytest
-from support.benchmark_module import load_benchmark
+from support import c_library
 from support.c_build import ROOT, build, run
 from support.commas import write_punctuation
 from support.recognition import random_cuts
@@ -25,7 +25,6 @@ from asr.runtime.onnx_model import bundled_model
 from asr.runtime.search import Word
 from asr.streaming.events import Alternative, Error, Event, Final, Partial
 
-c_library = load_benchmark("c_library")
 pytestmark = pytest.mark.usefixtures("nothing_printed")
 INVALID = 1
 

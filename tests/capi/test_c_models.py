@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import onnx as onnx_format
 import pytest
-from support.benchmark_module import load_benchmark
+from support.c_library import LibraryError
 
 from asr.export.write import with_checksum
 from asr.runtime.onnx_decoder import decoder_beside
 
-LibraryError = load_benchmark("c_library").LibraryError
 pytestmark = pytest.mark.usefixtures("nothing_printed")
 INVALID, DAMAGED = 1, 3
 
@@ -44,30 +43,16 @@ def edited(path: Path, **properties: str | None) -> bytes:
     ("properties", "words"),
     [
         ({"model_type": None}, "model_type is missing"),
-        ({"model_type": "zipformer2"}, "model_type is 'zipformer2'"),
         ({"format_version": "5"}, "format_version is '5'; this release reads 1"),
         ({"dim": None}, "key dim is missing"),
-        ({"dim": "64x"}, "key dim is '64x', it must be a number in [1, 1048576]"),
         ({"dim": "128"}, "another size of encoder_out than its metadata"),
         (
             {"states": "state_keys float32 N,9,C,64\nstate_values float32 N,3,C,64\nstate_num_frames int64 N"},
             "another size of state_keys",
         ),
         ({"states": "key_cache float32 N,C"}, "its graph takes x, num_valid, state_keys"),
-        (
-            {"states": "key_cache bool N"},
-            "key states is 'key_cache bool N', it must be one state per line; 'key_cache bool N'",
-        ),
-        ({"language": "English"}, "key language is 'English', it must be a BCP 47 code"),
-        ({"lm_weights": "0.9,x"}, "key lm_weights is '0.9,x', it must be finite numbers separated by commas"),
         ({"lm_weights": "11,0,0,0"}, "it must be a calibration: lm_weights: lm_weight must be in [0, 10]"),
-        ({"num_layers": "99999999999999999999"}, "key num_layers"),
-        ({"rescore_ctc_weight": "nan"}, "key rescore_ctc_weight is 'nan'"),
-        ({"tokens": "a\nb\nc"}, "key tokens"),
-        ({"tokens": "a\nb\nc\na"}, "key tokens"),
-        ({"tokens": "a\nb\nc\n d"}, "key tokens"),
         ({"tokens": "a\nb\nc\nd"}, "another size of log_probs than its metadata"),
-        ({"low_freq": "0.0"}, "key low_freq is '0.0', it must be '20', the only supported value"),
         ({"window": "hann\x01\xff"}, "key window is 'hann"),
     ],
 )

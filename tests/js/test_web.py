@@ -12,8 +12,8 @@ import numpy as np
 import onnx
 import pytest
 from conftest import SAMPLE
-from support.benchmark_module import load_benchmark
 from support.c_build import MODELS, ROOT, lock
+from support.c_library import LibraryError
 from support.recognition import recognize
 from support.synth import speech, write_audio
 from support.traced import trespasses
@@ -188,7 +188,7 @@ def test_a_failure_is_the_same_in_three_languages(
         for begin in range(0, len(read(wav)), 1600):
             try:
                 stream.accept_waveform(read(wav)[begin : begin + 1600])
-            except (StreamFailed, load_benchmark("c_library").LibraryError) as error:
+            except (StreamFailed, LibraryError) as error:
                 errors.append([begin, str(error)])
             events += stream.events()
         assert spans([event.to_dict() for event in events]) == spans(found["events"])

@@ -1,35 +1,23 @@
-"""Compares the C library with Python on the same audio: benchmarks/c_library.py build/lib/libasr_stream.so DATA
-
-Every utterance of a data set goes through both in blocks of 20 ms, like a microphone's. Their events must be identical
-to the last bit: type, text, times, words and confidences. Also prints the CPU time of each, in one thread.
-"""
+"""libasr_stream through ctypes, with the methods of Python's Recognizer and Stream."""
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import importlib.util
 import itertools
-import json
 import sys
-import time
-from collections.abc import Callable, Iterable
 from ctypes import POINTER, byref, c_char_p, c_double, c_float, c_int, c_int32, c_int64, c_size_t, c_void_p
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from asr import Recognizer
 from asr.lm.packed import BUNDLED
 from asr.runtime.neural_lm import bundled_neural_lm
 from asr.runtime.onnx_decoder import decoder_beside
-from asr.runtime.onnx_model import bundled_model
 from asr.runtime.punctuation import bundled_punctuation
 from asr.runtime.search import Word
 from asr.streaming.events import Alternative, Error, Event, Final, Gap, Partial
-
-BLOCK = 320  # samples
 
 
 class _Word(ctypes.Structure):
@@ -59,7 +47,6 @@ class _Event(ctypes.Structure):
     )
 
 
-SEARCHES = ("greedy", "beam", "rescore")
 _EVENTS = (Partial, Final, Gap, Error)  # in the order of asr_event_type
 
 
@@ -248,69 +235,3 @@ def onnxruntime_library() -> Path:
     if not found:
         sys.exit("the package onnxruntime has no library for C: pip install 'onnxruntime>=1.20'")
     return found[0]
-
-
-def _events(stream: Any, blocks: Iterable[np.ndarray]) -> list[Event]:
-    for block in blocks:
-        stream.accept_waveform(block)
-    stream.finish()
-    return stream.events()
-
-
-def _timed(run: Callable[[], list[Event]]) -> tuple[list[Event], float]:
-    started = time.process_time()
-    return run(), time.process_time() - started
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("library", type=Path, help="libasr_stream: cmake -B build/lib && cmake --build build/lib")
-    parser.add_argument("data", type=Path, help="written by `asr prepare`; the recordings are read again")
-    parser.add_argument("--model", help="default: the bundled one")
-    parser.add_argument("--lm", type=Path, help="language model; default: the bundled one")
-    parser.add_argument("--chunk-ms", type=int, default=640)
-    parser.add_argument("--search", choices=SEARCHES, default="rescore")
-    parser.add_argument("--num-utterances", type=int, default=200, metavar="N", help="evenly spread; default: 200")
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
-
-    from asr.data.speech import Speech, evenly_spread
-
-    lm = None if args.search == "greedy" else args.lm or BUNDLED
-    model = args.model or bundled_model()
-    options = {"chunk_ms": args.chunk_ms, "search": args.search}
-    recognizer = Recognizer(model, lm=lm, **options)
-    c_model = CLibrary(args.library).model(model, lm=lm)
-    cpu_s = {"python": 0.0, "c": 0.0}
-    num_words, differing, audio_s = 0, [], 0.0
-    clips = evenly_spread(Speech.load(args.data), args.num_utterances)
-    for clip in clips:
-        samples = clip.waveform()
-        blocks = np.split(samples, range(BLOCK, len(samples), BLOCK))
-        python, python_s = _timed(lambda blocks=blocks: _events(recognizer.stream(), blocks))
-        c, c_s = _timed(lambda blocks=blocks: _events(c_model.stream(**options), blocks))
-        cpu_s["python"] += python_s
-        cpu_s["c"] += c_s
-        audio_s += len(samples) / 16000
-        num_words += sum(len(event.words) for event in python if isinstance(event, Final))
-        if python != c:
-            differing.append(clip.id)
-    found = {
-        "num_utterances": len(clips),
-        "num_words": num_words,
-        "num_differing": len(differing),
-        "audio_s": audio_s,
-        "python_cpu_s": cpu_s["python"],
-        "c_cpu_s": cpu_s["c"],
-        "ratio": cpu_s["c"] / cpu_s["python"],
-    }
-    if args.json:
-        print(json.dumps(found))
-    else:
-        print("  ".join(f"{key} {value:.4g}" for key, value in found.items()))
-    if differing:
-        sys.exit(f"different in Python and in C: {', '.join(differing[:5])}")
-
-
-if __name__ == "__main__":
-    main()
