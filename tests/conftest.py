@@ -5,8 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,11 +39,8 @@ SAMPLE = Path(__file__).parent.parent / "asr" / "samples" / "sample.wav"
 CONVERSATION = Path(__file__).parent / "support" / "conversation.wav"
 TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", *"ABCDEFGHIJKLMNOPQRSTUVWXYZ", "'")
 
-TRACED = ("step_graph", "decoder_graph")
-"""The functions of asr.export.write that trace a model, which takes 10 to 20 s each."""
-
 SLOW_FIXTURES = {
-    *("exported", "exported_int8", "library", "phone_model", "prefix", "tiny_onnx", "tones", "traced"),
+    *("exported", "exported_int8", "library", "phone_model", "prefix", "tones", "traced"),
     "virtual_microphone",
 }
 """Fixtures that export, compile or prepare data. `make check` skips the tests that use them."""
@@ -77,58 +73,17 @@ def shared_folder(factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def tiny_model(conversation: np.ndarray) -> AsrModel:
-    """A small random network. It outputs blanks in silence, and many different words over `conversation`."""
-    import torch
-    import torch.nn.functional as F
-
-    from asr.config import ModelConfig
-    from asr.export.write import in_half_precision
-    from asr.features import fbank
-    from asr.model.model import AsrModel
-
-    torch.manual_seed(3)
-    model = AsrModel(
-        ModelConfig(
-            dim=64,
-            num_heads=4,
-            encoder_layers=3,
-            encoder_ff_dim=128,
-            decoder_layers=1,
-            decoder_ff_dim=128,
-            subsampling_channels=8,
-            vocab_size=len(TOKENS),
-        )
-    ).eval()
-    model.encoder.set_cmvn(torch.full((80,), -9.0), torch.full((80,), 3.0))
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.05 * torch.randn_like(parameter))
-        # Only the CTC head is fitted, by least squares: blank in silence, otherwise a token that
-        # depends on the sound; every fourth token is a word boundary.
-        features = fbank(conversation)[None]
-        hidden = model(features, torch.tensor([features.shape[1]]), 16, 64)[1][0]
-        sound = features[0, 3::4][: len(hidden)]
-        kinds = ((sound - sound.mean(0)) @ torch.randn(80, len(TOKENS) - 3)).argmax(1)
-        kinds[kinds % 4 == 0] = 0
-        target = F.one_hot(kinds + 3, len(TOKENS)).float()
-        target[sound.mean(1) < -14.0] = torch.eye(len(TOKENS))[0]
-        inputs = torch.cat((hidden, torch.ones(len(hidden), 1)), 1)
-        ridge = 1e-2 * torch.eye(inputs.shape[1])
-        solution = 12.0 * torch.linalg.solve(inputs.T @ inputs + ridge, inputs.T @ target)
-        model.ctc.weight.copy_(solution[:-1].T)
-        model.ctc.bias.copy_(solution[-1])
-    return in_half_precision(model)  # as in every exported file
+def tiny_onnx() -> Path:
+    """A small random model. It outputs blanks in silence, and many different words over `conversation`."""
+    return Path(__file__).parent / "support" / "tiny.onnx"  # made by support/make_tiny.py
 
 
 @pytest.fixture(scope="session")
-def tiny_onnx(tmp_path_factory: pytest.TempPathFactory, tiny_model: AsrModel) -> Path:
-    """`tiny_model` as exported file, made once for all pytest-xdist processes."""
-    path = shared_folder(tmp_path_factory) / "tiny.onnx"
-    with FileLock(path.with_suffix(".lock")):
-        if not path.exists():
-            export_tiny(tiny_model, path)
-    return path
+def tiny_model(tiny_onnx: Path) -> AsrModel:
+    """The network of `tiny_onnx`."""
+    from asr.training.checkpoint import load_pretrained
+
+    return load_pretrained(tiny_onnx).model().eval()
 
 
 @pytest.fixture(scope="session")
@@ -141,41 +96,13 @@ def file_with_defaults(tiny_onnx: Path, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture(scope="session")
-def phone_model(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def phone_model(exported_phones: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A random model with phones, and a language model that pronounces its words with them."""
-    from support.phones import write_phone_model
+    from support.phones import phone_lm
 
-    folder = shared_folder(tmp_path_factory) / "phones"
-    with FileLock(folder.with_suffix(".lock")):
-        if not folder.exists():
-            write_phone_model(tmp_path_factory.mktemp("phones")).rename(folder)
-    return folder / "phones.onnx", folder / "phones.lm"
-
-
-def export_tiny(model: AsrModel, path: Path) -> None:
-    """Writes `path` and, in the same folder, its weights for another export."""
-    from asr.config import Config, TokenizerConfig
-    from asr.export import write
-    from asr.export.write import in_half_precision
-    from asr.tokenizer import Tokenizer
-    from asr.training.pretrained import Pretrained
-
-    config = Config(model=model.config, tokenizer=TokenizerConfig(kind="char"))
-    pretrained = Pretrained(config, Tokenizer("char", TOKENS), model.state_dict())
-    with pytest.MonkeyPatch.context() as patch:  # its graphs serve other exports of these weights
-        for name in TRACED:
-            patch.setattr(write, name, partial(traced_to, path.with_suffix(f".{name}"), getattr(write, name)))
-        write.export_model(pretrained, path, language="en")
-    weights = in_half_precision(pretrained.model()).state_dict()
-    Pretrained(config, pretrained.tokenizer, weights).save(path.with_suffix(".safetensors"))
-
-
-def traced_to(path: Path, make: Callable[[AsrModel], Any], model: AsrModel) -> Any:
-    import onnx
-
-    graph = make(model)
-    onnx.save(graph, path)
-    return graph
+    path = tmp_path_factory.mktemp("phones") / "phones.lm"
+    path.write_bytes(phone_lm())
+    return exported_phones, path
 
 
 @pytest.fixture(scope="session")
@@ -214,9 +141,13 @@ def sample() -> np.ndarray:
 
 @pytest.fixture(scope="session")
 def conversation() -> np.ndarray:
+    return three_utterances()
+
+
+def three_utterances() -> np.ndarray:
     """Three utterances with pauses of 1.5 s, about 14 s: (num_samples,) float32, 16 kHz.
 
-    The recording is the tests' own, not the bundled one, because `tiny_model` is fitted to it and tests count its
+    The recording is the tests' own, not the bundled one, because `tiny_onnx` is fitted to it and tests count its
     words.
     """
     import soundfile

@@ -51,7 +51,7 @@ def data(tmp_path_factory: pytest.TempPathFactory, conversation: np.ndarray) -> 
 
 
 @pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory, tiny_model: AsrModel, tiny_onnx: Path) -> Path:
+def trained(tmp_path_factory: pytest.TempPathFactory, tiny_model: AsrModel, tiny_onnx: Path) -> Path:
     tokenizer = Tokenizer("char", OnnxModel(tiny_onnx).tokens)
     weights = tiny_model.state_dict()
     path = tmp_path_factory.mktemp("checkpoint") / "best.pt"
@@ -66,10 +66,10 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 @pytest.mark.slow
 def test_checkpoint_and_file_recognize_the_same(
-    data: Path, checkpoint: Path, tiny_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    data: Path, trained: Path, tiny_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hypotheses, reports = [], []
-    for name, model in (("pt", checkpoint), ("onnx", tiny_onnx)):
+    for name, model in (("pt", trained), ("onnx", tiny_onnx)):
         outputs = {kind: tmp_path / f"{name}.{kind}" for kind in ("tsv", "json", "png")}
         options = f"--data {data} --chunk-ms full,640,160 --left-context-ms 640 --hypotheses {outputs['tsv']}"
         options += f" --json {outputs['json']} --plot {outputs['png']}"
@@ -160,8 +160,8 @@ def test_data_sets_of_one_name_show_their_folders(
     assert "--data names a data set more than once" in capsys.readouterr().err
 
 
-def test_checkpoint_and_export_rescore_with_one_weight(checkpoint: Path, tiny_onnx: Path) -> None:
-    weights = {open_engine(path).rescore_ctc_weight for path in (checkpoint, tiny_onnx, bundled_model("float32"))}
+def test_checkpoint_and_export_rescore_with_one_weight(trained: Path, tiny_onnx: Path) -> None:
+    weights = {open_engine(path).rescore_ctc_weight for path in (trained, tiny_onnx, bundled_model("float32"))}
     assert len(weights) == 1
 
 
@@ -273,7 +273,7 @@ def test_equal_curves_are_all_visible(tmp_path: Path, monkeypatch: pytest.Monkey
         assert (abs(pixels - color) < 40).all(axis=-1).sum() > 100, line.get_label()  # with those of blurred edges
 
 
-def test_decoder_searches_agree_between_checkpoint_and_export(data: Path, checkpoint: Path, tiny_onnx: Path) -> None:
+def test_decoder_searches_agree_between_checkpoint_and_export(data: Path, trained: Path, tiny_onnx: Path) -> None:
     speech = Speech.load(data).only(range(2))
     searches = ["beam", "attention", "joint"]
     runs = {
@@ -281,9 +281,9 @@ def test_decoder_searches_agree_between_checkpoint_and_export(data: Path, checkp
             [hypothesis for _, _, hypothesis in result.hypotheses]
             for result in evaluate(open_engine(path), speech, "d", [None], 640, searches, ctc_weight=weight)
         ]
-        for path, weight in ((checkpoint, 0.5), (tiny_onnx, 0.5), (tiny_onnx, 1.0))
+        for path, weight in ((trained, 0.5), (tiny_onnx, 0.5), (tiny_onnx, 1.0))
     }
-    assert runs[checkpoint, 0.5] == runs[tiny_onnx, 0.5]
+    assert runs[trained, 0.5] == runs[tiny_onnx, 0.5]
     beam, attention, joint = runs[tiny_onnx, 0.5]
     assert joint != beam and joint != attention, "a random decoder has a say of its own"
     assert runs[tiny_onnx, 1.0][2] == beam
@@ -319,8 +319,8 @@ def test_search_over_phones_is_not_rescored(
     assert f"--search rescore+lm: {model} and --lm {lm} search over phones" in error and "use beam+lm" in error
 
 
-def test_recordings_too_short_for_a_frame_say_nothing(tiny_onnx: Path, checkpoint: Path) -> None:
-    for path in (tiny_onnx, checkpoint):
+def test_recordings_too_short_for_a_frame_say_nothing(tiny_onnx: Path, trained: Path) -> None:
+    for path in (tiny_onnx, trained):
         engine = open_engine(path)
         for length in (1, 3):
             for chunk in (0, 4):

@@ -12,16 +12,18 @@ import onnx
 import onnxruntime
 import pytest
 import torch
-from support.export import SMALL, TOKENS
+from conftest import TOKENS
+from support.export import SMALL
 
 from asr._core import ENCODER_INPUTS, ENCODER_OUTPUTS, ONNX_OPSET, PHONE_OUTPUT
+from asr.export.graph import state_rows
 from asr.export.parity import Case, check_parity, speech_like, step_onnx, step_torch
-from asr.export.write import in_half_precision
+from asr.export.write import describe, in_half_precision
 from asr.runtime.metadata import MetadataError, ModelMetadata
 from asr.runtime.onnx_decoder import decoder_beside, decoder_of
 from asr.runtime.onnx_model import OnnxModel
 from asr.tokenizer import SOS_EOS_ID
-from asr.training.checkpoint import Checkpoint
+from asr.training.checkpoint import Checkpoint, load_pretrained
 from asr.training.pretrained import CheckpointError
 
 
@@ -151,7 +153,7 @@ def test_graph_is_dynamic_standard_and_bare(traced: Callable[[str], onnx.ModelPr
         cache,
         cache,
         ["N"],
-        ["N", new, 14],
+        ["N", new, len(TOKENS)],
         ["N", new, 32],
         cache,
         cache,
@@ -204,12 +206,24 @@ def test_metadata_has_everything(checkpoint: Checkpoint, exported: Path) -> None
     assert meta.tokens == TOKENS and meta.phones == ("AA", "B", "K")
     assert (meta.num_layers, meta.dim, meta.default_chunk_size, meta.default_left_context) == (2, 32, 8, 32)
     assert (meta.rescore_ctc_weight, meta.license, meta.quantization) == (0.25, "CC-BY-4.0", "none")
-    np.testing.assert_allclose(meta.cmvn_mean, np.linspace(-12, -8, 80), rtol=1e-5)
+    np.testing.assert_allclose(meta.cmvn_mean, np.linspace(-11, -7, 80), rtol=1e-5)
     np.testing.assert_allclose(meta.cmvn_std, np.linspace(2, 4, 80), rtol=1e-5)
     assert meta.config["model"]["encoder_ff_dim"] == 64
     assert meta.training["steps"] == 7 and meta.training["audio_hours"] == 1.25
     assert meta.training["phone_error_rate"] == {"full": 0.5, "640ms": 0.625} and meta.training["data"] == ["some"]
     assert set(exported.parent.iterdir()) == {exported, decoder_beside(exported)}
+
+
+def test_the_file_of_other_tests_is_as_if_exported_today(tiny_onnx: Path, exported: Path) -> None:
+    """Otherwise run tests/support/make_tiny.py."""
+    pretrained, model = load_pretrained(tiny_onnx), OnnxModel(tiny_onnx)
+    network = pretrained.model()
+    today = describe(pretrained, states=state_rows(network), language="en")
+    assert model.metadata.to_properties() == today.to_properties()
+    check_parity(network, model, decoder_of(model))
+    for kept, new in ((tiny_onnx, exported), (decoder_beside(tiny_onnx), decoder_beside(exported))):
+        kinds, kinds_today = ({node.op_type for node in onnx.load(path).graph.node} for path in (kept, new))
+        assert kinds == kinds_today
 
 
 def matrices(path: Path) -> list[onnx.TensorProto]:

@@ -96,7 +96,7 @@ def test_n_grams_are_pruned_to_the_given_size(
     monkeypatch.setattr(commands, "pruned", lambda words, levels, size: sizes.append(size) or (words, levels))
     monkeypatch.setattr(commands, "DecodingGraph", lambda *_: SimpleNamespace(words=()))
     monkeypatch.setattr(commands, "export_sherpa", lambda *_, **__: (tmp_path / "HLG.fst").touch() or [])
-    command = ["export", str(phone_model[0].with_suffix(".safetensors")), "--target", "sherpa-onnx"]
+    command = ["export", str(phone_model[0]), "--target", "sherpa-onnx"]
     command += ["-o", str(tmp_path), "--lm", str(phone_model[1])]
     assert main(command) == main([*command, "--megabytes", "0.25"]) == 0
     assert sizes == [5e6, 250e3]

@@ -43,7 +43,7 @@ def folder(tiny_onnx: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The output of `asr export` for a float32 .onnx file."""
     path = tmp_path_factory.mktemp("sherpa") / "new"
     options = ["--target", "sherpa-onnx", "-o", str(path), "--license", "CC-BY-4.0"]
-    assert main(["export", str(tiny_onnx.with_suffix(".safetensors")), *options]) == 0
+    assert main(["export", str(tiny_onnx), *options]) == 0
     return path
 
 
@@ -238,7 +238,7 @@ def test_model_with_phones_writes_its_letters(
 ) -> None:
     """A model like the bundled one; sherpa-onnx cannot search over phones."""
     options = ["--target", "sherpa-onnx", "--chunk-ms", "160", "--left-context-ms", "320", "-o", str(tmp_path)]
-    assert main(["export", str(phone_model[0].with_suffix(".safetensors")), *options]) == 0
+    assert main(["export", str(phone_model[0]), *options]) == 0
     options = {"chunk_ms": 160, "left_context_ms": 320, "lm": None, "search": "greedy", "second_pass": False}
     audio = padded(ended(conversation), 160)
     stream_audio = audio[: len(audio) - END_SILENCE]  # a stream adds this silence itself
@@ -297,7 +297,7 @@ def test_command_writes_a_file_for_each_latency(
     monkeypatch.setattr(sherpa, "zipformer_graph", zipformer_graph)
     monkeypatch.setattr(sherpa, "_check", lambda *args: (0.0, 0.0))
     options = ["--chunk-ms", "640,320,640", "--left-context-ms", "1280"]
-    weights = tiny_onnx.with_suffix(".safetensors")
+    weights = tiny_onnx
     assert main(["export", str(weights), "--target", "sherpa-onnx", "-o", str(tmp_path), *options]) == 0
     assert made == [(8, 32), (16, 32)]
     names = {"tokens.txt", "zipformer2_ctc.320ms.onnx", "zipformer2_ctc.640ms.onnx"}
@@ -351,7 +351,7 @@ def test_command_names_the_wrong_option(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["export", str(tiny_onnx.with_suffix(".safetensors")), "--target", "sherpa-onnx", *options]) == 1
+    assert main(["export", str(tiny_onnx), "--target", "sherpa-onnx", *options]) == 1
     assert message in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
@@ -361,7 +361,7 @@ def test_a_file_is_refused_before_the_graph(
 ) -> None:
     graphs: list[object] = []
     monkeypatch.setattr("asr.export.commands.read_packed", graphs.append)
-    weights = str(tiny_onnx.with_suffix(".safetensors"))
+    weights = str(tiny_onnx)
     assert main(["export", weights, "--target", "sherpa-onnx", "--lm", "bundled", "-o", "out.onnx"]) == 1
     assert "out.onnx must be a folder" in capsys.readouterr().err and not graphs
 

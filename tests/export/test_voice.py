@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from rich.console import Console
-from support.export import reuse
 from support.synth import write_audio
 from support.tones import say, sentence
 
@@ -23,7 +21,6 @@ from asr.evaluation.wer import WordErrors
 from asr.export import adapt
 from asr.lm import packed
 from asr.recipe import load_config
-from asr.runtime.onnx_model import OnnxModel
 from asr.runtime.search import LmWeights
 from asr.text import TextNormalizer
 from asr.training.checkpoint import load_pretrained
@@ -36,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("restore_signals")
 def start(tiny_onnx: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Small initial weights, for which a second of speech is enough."""
     monkeypatch.setattr(adapt, "MIN_SECONDS", 1.0)
-    return str(tiny_onnx.with_suffix(".safetensors"))
+    return str(tiny_onnx)
 
 
 @pytest.fixture
@@ -60,10 +57,10 @@ def test_the_mean_of_old_and_new_is_written(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     mine = tmp_path / "mine.onnx"
-    kept = {}
+    kept: dict[str, Any] = {}
     short = ["train.max_steps=2", "train.valid_every=1"]
     monkeypatch.setattr(adapt, "load_config", lambda name, overrides: load_config(name, [*overrides, *short]))
-    monkeypatch.setattr(adapt, "export_model", lambda weights, *_, **__: kept.update(weights=weights))
+    monkeypatch.setattr(adapt, "export_model", lambda weights, *_, **options: kept.update(options, weights=weights))
     learn = adapt.learn
 
     def learn_and_keep(start: str, own: Path, held_out: Path, folder: Path, console: Console) -> bool:
@@ -72,24 +69,13 @@ def test_the_mean_of_old_and_new_is_written(
         return done
 
     monkeypatch.setattr(adapt, "learn", learn_and_keep)
-    assert main(["adapt", str(recordings), "-o", str(mine), "--init", start]) == 0
+    assert main(["adapt", str(recordings), "-o", str(mine), "--init", start, "--language", "de"]) == 0
+    assert (kept["int8"], kept["language"]) == (True, "de")
     before, learned, after = (found.weights for found in (load_pretrained(start), kept["learned"], kept["weights"]))
     moved = [name for name, value in learned.items() if not value.allclose(before[name], atol=1e-7)]
     assert moved and all(after[name].allclose((before[name] + learned[name]) / 2, atol=1e-6) for name in moved)
     out = " ".join(capsys.readouterr().out.split())
     assert "2 held-out recordings: word errors" in out and f"{mine}: " in out and "too few to tell" in out
-
-
-def test_the_written_model_is_in_8_bits(
-    recordings: Path, start: str, traced_tiny: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reuse(traced_tiny, monkeypatch)
-    monkeypatch.setattr(adapt, "learn", lambda *_: True)
-    monkeypatch.setattr(adapt, "mixture", lambda start, *_: load_pretrained(start))
-    mine = tmp_path / "mine.onnx"
-    assert main(["adapt", str(recordings / "manifest.tsv"), "-o", str(mine), "--init", start, "--language", "de"]) == 0
-    metadata = OnnxModel(mine).metadata
-    assert (metadata.quantization, metadata.language) == ("int8", "de")
 
 
 def test_half_a_minute_is_too_little(recordings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

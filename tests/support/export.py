@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import pytest
-from conftest import TRACED, shared_folder
+from conftest import TOKENS, shared_folder
 from filelock import FileLock
 
 from asr.config import Config, DataConfig, ModelConfig, TokenizerConfig
+from support.phones import PHONES
 
 if TYPE_CHECKING:
     import onnx
 
     from asr.training.checkpoint import Checkpoint
 
-TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", *"ABCDEFGHIJ")
+TRACED = ("step_graph", "decoder_graph")
+"""The functions of asr.export.write that trace a model, which takes 10 s each."""
 SMALL = ModelConfig(
     dim=32,
     num_heads=2,
@@ -28,7 +30,7 @@ SMALL = ModelConfig(
     decoder_ff_dim=64,
     subsampling_channels=4,
     vocab_size=len(TOKENS),
-    phones=("AA", "B", "K"),
+    phones=PHONES,
 )
 
 
@@ -43,8 +45,8 @@ def make_checkpoint(config: ModelConfig = SMALL) -> Checkpoint:
     torch.manual_seed(5)
     model = AsrModel(config)
     for parameter in model.parameters():
-        parameter.data += 0.1 * torch.randn_like(parameter)
-    model.encoder.set_cmvn(torch.linspace(-12, -8, 80), torch.linspace(2, 4, 80))
+        parameter.data += 0.2 * torch.randn_like(parameter)
+    model.encoder.set_cmvn(torch.linspace(-11, -7, 80), torch.linspace(2, 4, 80))
     average = model.state_dict()
     weights = {name: torch.zeros_like(value) for name, value in average.items()}  # must not be exported
     training = {
@@ -88,19 +90,11 @@ def quick(traced: Callable[[str], onnx.ModelProto], monkeypatch: pytest.MonkeyPa
     reuse(traced, monkeypatch)
 
 
-@pytest.fixture(scope="session")
-def traced_tiny(tiny_onnx: Path) -> Callable[[str], onnx.ModelProto]:
-    """The graphs of `tiny_model`, as `traced`."""
-    import onnx
-
-    return lambda name: onnx.load(tiny_onnx.with_suffix(f".{name}"))
-
-
-def reuse(traced: Callable[[str], onnx.ModelProto], patch: pytest.MonkeyPatch, names: Sequence[str] = TRACED) -> None:
+def reuse(traced: Callable[[str], onnx.ModelProto], patch: pytest.MonkeyPatch) -> None:
     """Lets `export_model` take the graphs that were traced already: for the same weights of those parts."""
     from asr.export import write
 
-    for name in names:
+    for name in TRACED:
         patch.setattr(write, name, lambda model, name=name: traced(name))
 
 
@@ -120,6 +114,14 @@ def exported(
 ) -> Path:
     options = {"chunk_size": 8, "left_context": 32, "rescore_ctc_weight": 0.25, "license": "CC-BY-4.0"}
     return write(checkpoint, traced, tmp_path_factory.mktemp("export") / "model.onnx", **options)
+
+
+@pytest.fixture(scope="session")
+def exported_phones(
+    checkpoint: Checkpoint, traced: Callable[[str], onnx.ModelProto], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """With the defaults of `asr export`."""
+    return write(checkpoint, traced, tmp_path_factory.mktemp("phones") / "phones.onnx", language="en")
 
 
 @pytest.fixture(scope="session")
