@@ -251,7 +251,7 @@ def test_speech_becomes_text_while_it_is_spoken(
     (final,) = command.of("final")
     possible = []
     recognizer = Recognizer(chunk_ms=320)
-    for shift in range(0, 16000 * 320 // 1000, 640):
+    for shift in range(0, 16000 * 320 // 1000, 1280):
         stream = recognizer.stream()
         stream.accept_waveform(np.concatenate([np.zeros(16000 + shift, np.int16), sample]))
         stream.finish()

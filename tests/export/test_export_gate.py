@@ -25,24 +25,15 @@ from asr.runtime.onnx_model import OnnxModel
 from asr.training.checkpoint import Checkpoint
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"position": "relative", "activation": "gelu", "dropout": 0.3},
-        {"position": "none", "norm": "post", "activation": "swiglu", "phones": ()},
-    ],
-    ids=str,
-)
-def test_every_kind_of_model_passes_the_gate(changes: dict[str, object], tmp_path: Path) -> None:
-    # test_export.py tests the caches of more layers.
-    changes |= {"encoder_layers": 1, "decoder_layers": 1}
-    checkpoint = make_checkpoint(dataclasses.replace(SMALL, **changes))  # type: ignore[arg-type]
+def test_another_kind_of_model_passes_the_gate(tmp_path: Path) -> None:
+    # test_export.py tests the kind with rotary positions, pre-norm, ReLU and phones, and the caches of more layers.
+    kind = {"position": "relative", "norm": "post", "activation": "swiglu", "dropout": 0.3, "phones": ()}
+    checkpoint = make_checkpoint(dataclasses.replace(SMALL, encoder_layers=1, decoder_layers=1, **kind))  # type: ignore[arg-type]
     report = export_model(checkpoint.pretrained(), tmp_path / "model.onnx")
     assert report.parity.max_error < 1e-4 and report.parity.num_chunks >= 50
-    model, phones = OnnxModel(tmp_path / "model.onnx"), changes.get("phones", SMALL.phones)
+    model = OnnxModel(tmp_path / "model.onnx")
     output = model.step(np.zeros((1, 19, 80), np.float32), np.array([19]), model.init_cache(1, 4))
-    assert (output.phone_log_probs is not None) == bool(phones) == bool(model.metadata.num_phone_tokens)
-    assert model.metadata.phones == phones
+    assert output.phone_log_probs is None and model.metadata.num_phone_tokens == 0 and model.metadata.phones == ()
 
 
 def test_a_model_without_phones_does_not_score_them() -> None:

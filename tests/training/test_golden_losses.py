@@ -15,8 +15,9 @@ def test_every_recipe_is_recorded() -> None:
     assert sorted(RECORDED) == golden.recipes()
 
 
-@pytest.mark.parametrize("precision", golden.TOLERANCE)
-@pytest.mark.parametrize("recipe", RECORDED)
+@pytest.mark.parametrize(
+    ("recipe", "precision"), [*((recipe, "fp32") for recipe in RECORDED), ("librispeech-960h", "bf16")]
+)
 def test_losses_are_those_that_are_recorded(recipe: str, precision: str) -> None:
     found = {recipe: golden.losses(recipe, precision, "cpu")}
     assert not golden.differences(found, {recipe: RECORDED[recipe]}, golden.TOLERANCE[precision])

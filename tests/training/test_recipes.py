@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from support.tones import say, sentence
 from asr.cli import main
 from asr.model.model import AsrModel, with_vocab
 from asr.recipe import RECIPES, load_config
-from asr.streaming.terminal.cli import main as asr_stream
 from asr.training.checkpoint import checkpoints
 
 PARTS = ("train-clean-100", "train-clean-360", "train-other-500", "dev-clean", "dev-other")
@@ -36,8 +34,7 @@ SHORT = [
 TINY_DATA = ["data.train=data/train-clean-100", "data.valid=data/dev-clean"]
 
 RECIPE_NAMES = load_benchmark("golden_losses").recipes()
-# The recipe for fewer hours has the same network, smaller; test_languages_doc.py exports "tiny".
-EXPORTED = "librispeech-960h"
+RESUMED = "librispeech-960h"
 
 
 @pytest.fixture(scope="module")
@@ -59,28 +56,22 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.usefixtures("restore_signals")
 @pytest.mark.parametrize("recipe", RECIPE_NAMES)
-def test_a_recipe_runs_from_corpus_to_captions(
+def test_a_recipe_trains_on_a_corpus(
     recipe: str, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """test_languages_doc.py goes on to captions."""
     monkeypatch.chdir(corpus)
     config = load_config(recipe)
     data = [] if config.data.train else TINY_DATA
-    run, model, result = tmp_path / "run", tmp_path / "model.onnx", tmp_path / "result.json"
+    run = tmp_path / "run"
     small = [] if config.train.init else SMALL  # a run that starts from weights has their size
     train = ["train", recipe, *data, *small, *SHORT, f"train.output={run}"]
     assert main(train) == 0
     assert "resuming" not in capsys.readouterr().out
-    assert main([*train, "--resume", "train.max_steps=3"]) == 0
-    assert "resuming at step 2," in capsys.readouterr().out and checkpoints(run)[-1].name == "checkpoint-3.pt"
-    if recipe == EXPORTED:
-        assert main(["export", str(run), "-o", str(model)]) == 0
-        evaluate = ["evaluate", str(model), "--data", "data/dev-clean", "--chunk-ms", "full,640"]
-        assert main([*evaluate, "--lm", "bundled", "--json", str(result)]) == 0
-        searches = {row["search"] for row in json.loads(result.read_text())["results"]}
-        assert searches == {"greedy", "beam", "beam+lm", "rescore+lm"}
-        recording = next((corpus / "LibriSpeech").rglob("*.flac"))
-        # After three steps it outputs nothing, or nonsense.
-        assert asr_stream(["--model", str(model), "--file", str(recording), "--format", "json"]) == 0
+    if recipe == RESUMED:
+        assert main([*train, "--resume", "train.max_steps=3"]) == 0
+        assert "resuming at step 2," in capsys.readouterr().out
+    assert checkpoints(run)[-1].name == f"checkpoint-{3 if recipe == RESUMED else 2}.pt"
 
 
 @pytest.mark.parametrize(("recipe", "millions"), [("librispeech-100h", 18.0), ("librispeech-960h", 75.1)])
