@@ -210,67 +210,12 @@ test("what is amiss is said where it was written", async () => {
 });
 
 test("a model that is cut short is refused, wherever it is cut", async () => {
-  for (let part = 0; part < 8; ++part) {
-    const cut = model.subarray(0, Math.floor((model.length * part) / 8));
+  for (const length of [0, 1000, model.length >> 1, model.length - 1]) {
     const isDamage = (error) => error instanceof ModelError && damaged.test(error.message);
-    await assert.rejects(Recognizer.load({ model: cut }), isDamage);
+    await assert.rejects(Recognizer.load({ model: model.subarray(0, length) }), isDamage);
   }
-  await assert.rejects(Recognizer.load({ model: model.subarray(0, model.length - 1) }), ModelError);
   const noLm = { name: "ModelError", message: /^the language model: .*damaged/ };
   await assert.rejects(Recognizer.load({ model, lm: new Uint8Array(100) }), noLm);
-});
-
-test("a changed bit of any file is refused", async () => {
-  const read = async (name) => new Uint8Array(await readFile(new URL(`models/${name}`, ASR)));
-  const files = {
-    model,
-    lm: await read("english.lm"),
-    punctuation: await read("english.punctuation.onnx"),
-    neuralLm: await read("english.neural.onnx"),
-  };
-  for (const [kind, file] of Object.entries(files)) {
-    for (const place of [0, 8, 20, Math.floor(file.length / 2), file.length - 1]) {
-      const changed = file.slice();
-      changed[place] ^= 1;
-      const refused = (error) => error instanceof ModelError && damaged.test(error.message);
-      await assert.rejects(Recognizer.load({ ...files, [kind]: changed }), refused, `${kind} ${place}`);
-    }
-  }
-});
-
-// The .onnx file with a correct checksum.
-function sealed(file) {
-  const bytes = file.slice(), [begin, end] = [14, 30];  // of its digits
-  const content = new Uint8Array(8 * Math.ceil((file.length - end) / 8));
-  content.set(bytes.subarray(end));
-  let hash = 0xcbf29ce484222325n;
-  for (const word of new BigUint64Array(content.buffer)) hash = BigInt.asUintN(64, (hash ^ word) * 0x100000001b3n);
-  bytes.set(Buffer.from(hash.toString(16).padStart(16, "0")), begin);
-  return bytes;
-}
-
-test("a model with damaged metadata is refused by the name of the key", async () => {
-  // The position of a key or value in the file's protocol buffers: tag, length, text.
-  const where = (text) => {
-    const key = Buffer.from([10, text.length, ...Buffer.from(text)]), value = Buffer.from([18, ...key.subarray(1)]);
-    const file = Buffer.from(model.buffer);
-    return 2 + Math.max(file.lastIndexOf(key), file.lastIndexOf(value));
-  };
-  const changes = [
-    ["asr_stream", "asr_strean", /model_type is 'asr_strean'/],
-    ["num_layers", "num_layerz", /num_layers is missing/],
-    ["povey", "hanns", /window is 'hanns', it must be 'povey'/],
-    ["rescore_ctc_weight", "rescore_ctc_weigth", /rescore_ctc_weight is missing/],
-  ];
-  for (const [before, after, message] of changes) {
-    const changed = model.slice();
-    changed.set(Buffer.from(after), where(before));
-    await assert.rejects(Recognizer.load({ model: sealed(changed) }), (error) => {
-      return error instanceof ModelError && message.test(error.message);
-    });
-  }
-  const noise = Uint8Array.from({ length: 5000 }, (_, i) => (i * i * 31 + 7 * i) % 256);
-  await assert.rejects(Recognizer.load({ model: noise }), ModelError);
 });
 
 // An ONNX Runtime whose runs fail after a given number of runs, or for the graphs that have one of the inputs `broken`.

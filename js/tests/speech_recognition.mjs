@@ -1,6 +1,7 @@
 // Drives pages that use SpeechRecognition in a headless browser, and prints their events and their text as JSON:
 //
-//     node speech_recognition.mjs chromium|firefox FOLDER demos|order
+//     node speech_recognition.mjs FOLDER demos     in Firefox
+//     node speech_recognition.mjs FOLDER order     in Chromium
 //
 // FOLDER has the page (js/page), files of demos/, and recordings: color.wav, other.wav, talk.wav, radio.wav. The audio
 // of each stream is written there: dictation.0.f32, ... Firefox records the monitor of a sink of $PULSE_SERVER.
@@ -9,7 +10,7 @@ import { writeFile } from "node:fs/promises";
 
 import { open, openFirefox, serve, speakExactly, speaking } from "./browsers.mjs";
 
-const [name, folder, scenario] = process.argv.slice(2);
+const [folder, scenario] = process.argv.slice(2);
 
 async function opened(context, url, recordings = []) {
   const page = await context.newPage();
@@ -54,7 +55,7 @@ async function demos(context, url) {
   for (const number of [1, 2]) { // the second session is stopped after the first sentence
     await dictation.page.click("#button");
     await starts(dictation.page, number);
-    if (name === "firefox") spawn("paplay", ["-d", "speaker", `${folder}/talk.wav`], { stdio: "ignore" });
+    spawn("paplay", ["-d", "speaker", `${folder}/talk.wav`], { stdio: "ignore" });
     await dictation.page.waitForFunction((wanted) => {
       const finals = window.events.at(-1)[3]?.filter(([, isFinal]) => isFinal);
       return finals?.length >= wanted; // on a busy machine, two may arrive at once
@@ -201,7 +202,7 @@ async function order(context, url) {
   return found;
 }
 
-const { browser, context } = await (name === "firefox"
+const { browser, context } = await (scenario === "demos"
   ? openFirefox() : open(["--autoplay-policy=no-user-gesture-required", ...speaking(`${folder}/talk.wav%noloop`)]));
 const server = await serve(folder);
 try {
