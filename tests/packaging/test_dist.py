@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import release
+from conftest import SAMPLE
 from support.c_build import ROOT, lock, run
 from support.recognition import recognize
 from support.server import serving
@@ -98,13 +99,17 @@ def test_another_folder_gives_the_same_bytes(without_npm: Path, tmp_path: Path) 
     assert list(release.other_bytes(without_npm, folder / "dist")) == []
 
 
-def test_the_gate_captions_each_file(without_npm: Path) -> None:
-    (problem,) = release.wrong_files(without_npm, asr.__version__)
-    assert f"has no asr-stream-{asr.__version__}.tgz: make dist" in problem
+def test_the_gate_captions_each_file(without_npm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[Path] = []
+    monkeypatch.setitem(release.KINDS, "asr_stream-{}-*.whl", lambda path, _: tried.append(path) or "no caption")
+    other, missing = release.wrong_files(without_npm, asr.__version__)
+    assert tried == list(without_npm.glob("*.whl")) and f"captions {SAMPLE.name} as 'no caption'" in other
+    assert f"has no asr-stream-{asr.__version__}.tgz: make dist" in missing
 
 
-def test_the_wheel_serves_the_page(wheel: Path, tmp_path: Path) -> None:
+def test_the_wheel_captions_and_serves_the_page(wheel: Path, tmp_path: Path) -> None:
     programs = release.environment(f"{wheel}[server]", tmp_path)
+    assert release.EXPECTED.read_text().strip() in release.caption_in(programs, tmp_path).upper()
     with serving(program=str(programs / "asr-stream")) as server:
 
         def get(path: str) -> str:
