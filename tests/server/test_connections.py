@@ -8,7 +8,6 @@ import socket
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from support.connections import Client, waiting, with_server
 from support.raw_sockets import BINARY, CONTINUATION, HANDSHAKE, frame
 
 from asr.streaming.server.cli import KEEPALIVE, listen
-from asr.streaming.server.security import connections as connections_module
 from asr.streaming.server.security.connections import WEBSOCKET_READ_SIZE
 from asr.streaming.server.security.descriptors import OpenConnections
 from asr.streaming.server.security.limits import Limits
@@ -112,17 +110,6 @@ def test_what_clients_send_is_no_flood() -> None:
     with_server(post, b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
 
 
-def test_silence_earns_no_flood(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The allowance must not grow during silence, however long."""
-    now = 0.0
-    monkeypatch.setattr(connections_module, "time", SimpleNamespace(monotonic=lambda: now))
-    allowance = connections_module.Allowance()
-    now += 3600.0
-    assert [allowance.spend() for _ in range(1000)].index(False) == connections_module.MAX_SMALL_FRAMES
-    now += 1000.0
-    assert allowance.spend()
-
-
 def record_reads(config: uvicorn.Config, sizes: list[int]) -> None:
     """Appends the size of each read of a WebSocket to `sizes`."""
     config.load()
@@ -134,19 +121,6 @@ def record_reads(config: uvicorn.Config, sizes: list[int]) -> None:
         original(self, data)
 
     protocol.data_received = data_received  # type: ignore[attr-defined]
-
-
-def test_a_read_brings_few_frames() -> None:
-    """Frames of one read are parsed without interruption: 256 KiB, asyncio's default, for half a second."""
-    sizes: list[int] = []
-
-    async def talk(client: Client) -> None:
-        client.writer.write(4 * frame(BINARY, bytes(60000)))
-        for _ in range(4):
-            await asyncio.wait_for(client.reader.readexactly(60004), 10)
-
-    with_server(talk, adapt=lambda config: record_reads(config, sizes))
-    assert sum(sizes) > 240000 and max(sizes[1:]) <= WEBSOCKET_READ_SIZE
 
 
 def test_no_more_is_read_while_messages_wait() -> None:
@@ -342,7 +316,8 @@ def test_many_long_messages_at_once_all_arrive() -> None:
             await asyncio.sleep(0.001)
 
     with_server(talk, app=app, connections=connections)
-    assert 400000 < most < 8 * ALWAYS + 300000
+    # One is read to its end while the one before may still wait for its handling.
+    assert 400000 < most < 6 * ALWAYS + 2 * size + 8 * WEBSOCKET_READ_SIZE
 
 
 def test_the_kernel_ends_connections_of_clients_that_are_gone() -> None:

@@ -25,7 +25,7 @@ from asr import Recognizer
 from asr.streaming.server.ray import DEPLOYMENT, parse, ray_mark
 
 MESSAGE = 4000
-NUM_CLIENTS = 48
+NUM_CLIENTS = 18
 PAUSE_S = 1.0
 """Pause of a client between a reply and its next message, because Ray's proxy takes a millisecond for each message."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from itertools import pairwise
@@ -53,12 +52,6 @@ def finals(audio: np.ndarray) -> list[Final]:
 
 def completed(events: list[RealtimeServerEvent]) -> list[dict[str, Any]]:
     return [event.to_dict() for event in events if event.type == f"{TRANSCRIPTION}.completed"]
-
-
-async def updated(connection: Any, session: dict[str, Any], old_form: bool = False) -> dict[str, Any]:
-    type = "transcription_session.update" if old_form else "session.update"
-    await connection.send_raw(json.dumps({"type": type, "session": session}))
-    return json.loads(await connection.recv_bytes())
 
 
 def test_times_logprobs_and_alternatives_as_asked_for(
@@ -123,30 +116,3 @@ def test_failure_to_send_transcripts_is_logged(
         assert websocket.receive_json()["type"] == "error"
     (record,) = [each for each in caplog.records if each.name == "asr_stream.server" and each.exc_info]
     assert record.message == "realtime: the transcripts cannot be sent"
-
-
-def test_whoever_asks_for_nothing_gets_text_alone(server: RunningServer, audio: np.ndarray) -> None:
-    """Also after an update that disables it, in both forms of the session."""
-
-    async def dialogue(connection: Any) -> list[RealtimeServerEvent]:
-        await append(connection, audio[:72000])
-        await connection.input_audio_buffer.commit()
-        events = await until_completed(connection, 1)
-        wanted = {"timestamp_granularities": ["word"], "max_alternatives": 1}
-        reply = await updated(connection, {"include": [LOGPROBS], "input_audio_transcription": wanted}, old_form=True)
-        assert reply["session"]["include"] == [LOGPROBS]
-        await append(connection, audio[:72000])
-        await connection.input_audio_buffer.commit()
-        last = (await until_completed(connection, 1))[-1].to_dict()
-        assert {"words", "logprobs", "alternatives"} <= last.keys()
-        nothing = {"timestamp_granularities": None, "max_alternatives": None}
-        reply = await updated(connection, {"include": None, "audio": {"input": {"transcription": nothing}}})
-        assert reply["type"] == "session.updated" and "include" not in reply["session"]
-        await append(connection, audio[:72000])
-        await connection.input_audio_buffer.commit()
-        return events + await until_completed(connection, 1)
-
-    first, second = completed(talk(server, dialogue))
-    assert first["transcript"] == second["transcript"] != ""
-    for event in (first, second):
-        assert set(event) == {"event_id", "type", "item_id", "content_index", "transcript", "usage"}

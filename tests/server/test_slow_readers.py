@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
 import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,13 +20,12 @@ from asr import Recognizer
 from asr.runtime.search import Word
 from asr.streaming import Event, Final
 from asr.streaming.server import session as session_module
-from asr.streaming.server.protocols import realtime, wyoming
+from asr.streaming.server.protocols import realtime
 from asr.streaming.server.protocols.realtime import Connection
 from asr.streaming.server.protocols.realtime_items import LONG, Mark
 from asr.streaming.server.scheduler import Job, Report
 from asr.streaming.server.security.descriptors import OpenConnections
 from asr.streaming.server.security.limits import Limits
-from asr.streaming.server.security.tls import READ_SIZE
 from asr.streaming.server.session import MAX_QUEUED, SessionFailed
 
 WAIT_S = 60.0
@@ -232,33 +229,3 @@ def test_what_follows_a_close_frame_is_discarded() -> None:
 
     with_server(talk, adapt=adapt, connections=connections)
     assert num_unread == {0}
-
-
-@pytest.fixture
-def listening_socket() -> Iterator[socket.socket]:
-    with socket.create_server(("127.0.0.1", 0)) as listening_socket:
-        yield listening_socket
-
-
-def test_wyoming_reads_little_at_a_time(listening_socket: socket.socket) -> None:
-    sizes = []
-
-    async def run() -> None:
-        ended = asyncio.Event()
-
-        def add(transport: Any) -> bool:
-            sizes.append(transport.max_size)
-            ended.set()
-            return False
-
-        connections = SimpleNamespace(add=add, discard=lambda transport: None)
-        server: Any = SimpleNamespace(limits=Limits(), connections=connections)
-        async with wyoming.listening(server, listening_socket):
-            _, writer = await asyncio.open_connection(*listening_socket.getsockname())
-            await asyncio.wait_for(ended.wait(), WAIT_S)
-            writer.close()
-            with suppress(ConnectionError):
-                await writer.wait_closed()
-
-    asyncio.run(run())
-    assert sizes == [READ_SIZE]

@@ -23,27 +23,12 @@ class Talk:
         self.timeouts = SessionTimeouts(self.server)
         self.handling_s = handling_s
         self.read: list[int] = []
-        self.num_tasks: set[int] = set()
 
     async def run(self) -> str:
         async for message in self.timeouts.messages(self.queue.get):
             self.read.append(message)
-            self.num_tasks.add(len(asyncio.all_tasks()))
             await asyncio.sleep(self.handling_s)
         return self.timeouts.why_ended
-
-
-def test_messages_create_no_tasks() -> None:
-    async def talk() -> Talk:
-        client = Talk()
-        for message in (*range(MESSAGES), None):
-            client.queue.put_nowait(message)
-        assert await client.run() == ""
-        return client
-
-    client = asyncio.run(talk())
-    assert client.read == list(range(MESSAGES))
-    assert len(client.num_tasks) == 1
 
 
 def test_queued_messages_leave_others_their_turn() -> None:
@@ -84,23 +69,6 @@ def test_client_without_pauses_ends_at_its_limit() -> None:
             client.queue.put_nowait(message)
         assert await client.run() == "the session has lasted 0.1 s, the longest that is allowed"
         assert 0 < len(client.read) < 1000
-
-    asyncio.run(talk())
-
-
-def test_each_message_lets_a_client_pause_anew() -> None:
-    async def talk() -> None:
-        client = Talk(idle_s=0.5)
-
-        async def speak() -> None:
-            for message in (*range(10), None):
-                await asyncio.sleep(0.1)
-                client.queue.put_nowait(message)
-
-        speaking = asyncio.create_task(speak())
-        assert await client.run() == ""
-        assert client.read == list(range(10))
-        await speaking
 
     asyncio.run(talk())
 

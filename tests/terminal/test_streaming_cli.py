@@ -104,17 +104,9 @@ def test_several_files_are_distinguished(
 
 
 @pytest.mark.parametrize(
-    ("suffix", "options"),
-    [
-        ("wav", {"subtype": "PCM_16"}),
-        ("wav", {"subtype": "PCM_24"}),
-        ("flac", {}),
-        ("ogg", {"subtype": "VORBIS"}),
-        ("opus", {"format": "OGG", "subtype": "OPUS"}),
-        ("mp3", {}),
-    ],
+    ("suffix", "options", "rate", "num_channels"),
+    [("flac", {}, 16000, 1), ("opus", {"format": "OGG", "subtype": "OPUS"}, 48000, 2)],
 )
-@pytest.mark.parametrize(("rate", "num_channels"), [(16000, 1), (48000, 2)])
 def test_formats_rates_and_channels(
     tiny_onnx: Path,
     conversation: np.ndarray,
@@ -163,21 +155,13 @@ def damaged(kind: str, folder: Path, sample: np.ndarray) -> Path:
         path.mkdir()
     elif kind == "empty":
         path.write_bytes(b"")
-    elif kind == "text":
-        path.write_text("RIFF is what a WAV begins with, but this is only text\n" * 100)
-    elif kind == "no-samples":
-        soundfile.write(path, np.zeros(0, np.int16), 16000)
-    elif kind == "raw":
-        path = folder / "headerless.raw"
-        path.write_bytes(sample.tobytes())
     else:
         soundfile.write(path, sample, 16000)
-        whole = path.read_bytes()
-        path.write_bytes(whole[: len(whole) // 2] if kind == "cut" else whole[:30])
+        path.write_bytes(path.read_bytes()[:30000])
     return path
 
 
-@pytest.mark.parametrize("kind", ["missing", "folder", "empty", "text", "no-samples", "raw", "cut", "header-only"])
+@pytest.mark.parametrize("kind", ["missing", "folder", "empty", "cut"])
 def test_broken_files_are_reported_and_others_read(
     tiny_onnx: Path,
     recording: Path,
