@@ -359,49 +359,6 @@ def test_what_cannot_be_packed_is_named(
         with_pronunciations(PACKED, phones, pronunciations)
 
 
-def test_every_cut_of_the_file_is_refused(pronouncer: bytes) -> None:
-    packed = with_pronunciations(PACKED, PHONES, PRONUNCIATIONS, pronouncer[:20])
-    for size in [*range(len(PACKED) - 3, len(packed))]:
-        with pytest.raises(ValueError, match="a damaged one"):
-            opened(arpa.sealed(packed[:size]))
-    with pytest.raises(ValueError, match="1 bytes too many"):
-        opened(arpa.sealed(packed + b"x"))
-
-
-def test_damage_to_pronunciations_is_refused_or_harmless() -> None:
-    packed = with_pronunciations(PACKED, PHONES, PRONUNCIATIONS)
-    rng = np.random.default_rng(4)
-    refused = 0
-    for _ in range(3000):
-        damaged = bytearray(packed)
-        damaged[rng.integers(len(PACKED), len(packed))] = rng.integers(256)
-        try:
-            lm = opened(arpa.sealed(bytes(damaged)))
-            fusion = LmFusion(lm, LETTERS, phones=lm.phones)
-        except ValueError:
-            refused += 1
-            continue
-        search = CtcPrefixBeamSearch(beam_size=4, lm=fusion)
-        search.advance(random_log_probs(rng, 4))
-        assert len(search.hypotheses(finished=True)[0].words) <= 4
-    assert 1000 < refused < 3000
-
-
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        ("AA\nB\xff", "a phone without a name"),
-        ("AA\nAA", "or a name that occurs twice"),
-        ("\n".join(map(str, range(200_000))), "more than 128 phones"),
-    ],
-)
-def test_damaged_phone_names_are_refused(names: str, message: str) -> None:
-    data = names.encode("latin-1")
-    packed = PACKED[:-4] + len(data).to_bytes(4, "little") + data  # instead of the size 0, for no phones
-    with pytest.raises(ValueError, match=message):
-        opened(arpa.sealed(packed))
-
-
 # ---- defaults ----
 
 

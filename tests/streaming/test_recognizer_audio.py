@@ -7,12 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import soxr
 from support.recognition import finals, random_cuts, recognize, shifted
 
 from asr import Recognizer
 from asr.runtime.onnx_model import OnnxModel
-from asr.streaming import Error, Event, Final, Gap
+from asr.streaming import Error, Event, Final
 
 
 def test_text_does_not_depend_on_random_splits(onnx: OnnxModel, conversation: np.ndarray) -> None:
@@ -36,27 +35,6 @@ def test_a_five_minute_push(onnx: OnnxModel, conversation: np.ndarray) -> None:
     events = recognize(recognizer, audio)
     assert len(finals(events)) > 500
     assert events == recognize(recognizer, audio, list(range(1600, len(audio), 1600)))
-
-
-@pytest.mark.parametrize("rate", [22050, 44100, 48000])
-def test_any_sample_rate_in_any_split(recognizer: Recognizer, conversation: np.ndarray, rate: int) -> None:
-    audio = soxr.resample(conversation[:100000], 16000, rate)
-    events = recognize(recognizer, audio, rate=rate)
-    expected = recognize(recognizer, conversation[:100000])[-1]
-    assert events[-1].end == pytest.approx(expected.end, abs=0.3) and expected.end > 4
-    assert len(events[-1].text) > 0.7 * len(expected.text)
-    rng = np.random.default_rng(rate)
-    for _ in range(10):
-        assert recognize(recognizer, audio, random_cuts(rng, len(audio)), rate) == events
-
-
-@pytest.mark.parametrize("rate", [8000, 11025, 48000])
-def test_the_resampler_keeps_nothing_back_at_the_end(recognizer: Recognizer, rate: int) -> None:
-    stream = recognizer.stream()
-    for _ in range(100):
-        stream.accept_waveform(np.zeros(rate // 100, np.float32), rate)
-    stream.finish()
-    assert stream._core.num_samples == round(100 * (rate // 100) * 16000 / rate)
 
 
 def test_int16_float32_and_strided_arrays_give_equal_text(recognizer: Recognizer, sample: np.ndarray) -> None:
@@ -113,19 +91,6 @@ def test_times_stay_true_when_positions_pass_32_bits(
     assert [event.to_dict() for event in stream.events()[1:]] == expected and len(expected) > 5
 
 
-def test_gaps_and_rate_changes_keep_the_clock_true(recognizer: Recognizer, conversation: np.ndarray) -> None:
-    stream = recognizer.stream()
-    stream.accept_waveform(soxr.resample(conversation[:44100], 16000, 44100), 44100)
-    stream.gap(44100, 44100)
-    stream.gap(44101, 44100)
-    stream.accept_waveform(np.zeros(48001, np.float32), 48000)
-    stream.accept_waveform(np.zeros(16000, np.float32))
-    seconds = len(soxr.resample(conversation[:44100], 16000, 44100)) / 44100 + 1 + 44101 / 44100 + 48001 / 48000 + 1
-    assert stream.sample_offset == round(seconds * 16000)
-    gaps = [event for event in stream.events() if isinstance(event, Gap)]
-    assert gaps[0].end == gaps[1].start == pytest.approx(gaps[0].start + 1)
-
-
 def test_nonfinite_samples_are_silence_and_reported_once(recognizer: Recognizer, conversation: np.ndarray) -> None:
     broken, silent = conversation.copy(), conversation.copy()
     broken[5000:5003] = np.nan, np.inf, -np.inf
@@ -136,23 +101,6 @@ def test_nonfinite_samples_are_silence_and_reported_once(recognizer: Recognizer,
     assert len(errors) == 1 and errors[0].text.startswith("3 samples were not finite")
     assert [event for event in events if not isinstance(event, Error)] == recognize(recognizer, silent)
     assert recognize(recognizer, broken, random_cuts(np.random.default_rng(0), len(broken))) == events
-
-
-@pytest.mark.parametrize("rate", [16000, 48000])
-def test_floats_in_the_range_of_int16_are_told(recognizer: Recognizer, conversation: np.ndarray, rate: int) -> None:
-    audio = conversation[:32000] if rate == 16000 else soxr.resample(conversation[:32000], 16000, rate)
-    loud = [event for event in recognize(recognizer, 32768 * audio, rate=rate) if isinstance(event, Error)]
-    assert len(loud) == 1 and "floats must be in [-1, 1]; divide samples in the range of int16 by 32768" in loud[0].text
-    whole = (32767 * audio).astype(np.int16)
-    assert not any(isinstance(event, Error) for event in recognize(recognizer, whole, rate=rate))
-
-
-def test_one_nan_does_not_spoil_resampled_audio(recognizer: Recognizer, conversation: np.ndarray) -> None:
-    broken, silent = (soxr.resample(conversation[:90000], 16000, 48000) for _ in range(2))
-    broken[20000], silent[20000] = np.nan, 0
-    events = recognize(recognizer, broken, rate=48000)
-    assert [event.text[:24] for event in events if isinstance(event, Error)] == ["1 sample was not finite "]
-    assert finals(events) == finals(recognize(recognizer, silent, rate=48000)) != ""
 
 
 def test_an_hour_of_silence_takes_no_memory(onnx: OnnxModel) -> None:

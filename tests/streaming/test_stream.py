@@ -13,7 +13,7 @@ from support.recognition import finals, recognize
 from asr import Recognizer
 from asr.runtime.network import Network
 from asr.runtime.onnx_model import OnnxModel, bundled_model
-from asr.streaming import Event, Final, Partial, Stream, StreamFailed
+from asr.streaming import Event, Stream, StreamFailed
 from asr.streaming.work import compute
 
 
@@ -113,34 +113,6 @@ def test_failure_within_accept_keeps_earlier_events(sample: np.ndarray) -> None:
     assert stream.events() == []
 
 
-def test_failure_within_finish_is_never_the_end(sample: np.ndarray) -> None:
-    recognizer = Recognizer(bundled_model("float32"), chunk_ms=320)
-    stream = recognizer.stream()
-    stream.accept_waveform(sample)
-    Unreliable(recognizer.network("encoder")).runs = 0
-    with pytest.raises(StreamFailed, match="the device is gone"):
-        stream.finish()
-    refused(stream)
-    assert all(isinstance(event, Partial) for event in stream.events())
-
-
-def test_without_the_decoder_finals_come_from_the_search(sample: np.ndarray) -> None:
-    recognizer = Recognizer(bundled_model("float32"), lm=None, chunk_ms=320)
-    expected = recognize(recognizer.with_options(search="beam"), sample)
-    stream = recognizer.stream()
-    decoder = Unreliable(recognizer.network("decoder"))
-    decoder.runs = 0
-    for _ in range(2):
-        stream.accept_waveform(sample)
-        stream.end_utterance()
-    stream.finish()
-    events = stream.events()
-    (error,) = [event.text for event in events if event.type == "error"]
-    assert error == "the decoder failed, and recognition goes on without it: OSError: the device is gone"
-    assert decoder.runs < -1
-    assert next(event.raw for event in events if event.type == "final") == finals(expected)
-
-
 def test_a_rejected_change_changes_nothing(recognizer: Recognizer, sample: np.ndarray) -> None:
     """After the end. Before, its recognizer would have been used at the next change."""
     stream = recognizer.stream()
@@ -149,40 +121,6 @@ def test_a_rejected_change_changes_nothing(recognizer: Recognizer, sample: np.nd
         with pytest.raises(ValueError, match="finished"):
             stream.change(recognizer.with_options(chunk_ms=640))
     assert list(stream._recognizers) == [recognizer]
-
-
-def test_times_of_cut_utterances_never_cross(sample: np.ndarray) -> None:
-    """With a second pass and without one; utterances end on request, by their length and by themselves."""
-    base = Recognizer(lm=None, punctuation=None, beam_size=8)
-    for seed in range(4):
-        rng = np.random.default_rng(seed)
-        recognizer = base.with_options(
-            second_pass=seed == 3,
-            search="beam",
-            chunk_ms=int(rng.choice([80, 320, 640])),
-            max_utterance_s=float(rng.choice([0.5, 1.0, 20.0])),
-            max_alternatives=2,
-        )
-        stream = recognizer.stream()
-        for piece in np.array_split(np.tile(sample, 2), np.sort(rng.integers(0, 2 * len(sample), 8))):
-            stream.accept_waveform(piece)
-            if rng.random() < 0.5:
-                stream.end_utterance()
-        stream.finish()
-        end = 0.0
-        num_finals = 0
-        for event in stream.events():
-            assert event.start >= end, (seed, event)
-            lists = [event.words, event.raw_words] if isinstance(event, Partial | Final) else []
-            if isinstance(event, Final):
-                lists += [other.words for other in event.alternatives]
-            for words in lists:
-                for before, word in zip((None, *words), words, strict=False):
-                    assert (before.end if before else end) <= word.start < word.end
-            if isinstance(event, Final):
-                end = event.end
-                num_finals += 1
-        assert num_finals > 2
 
 
 def test_windows_of_a_gpu_are_of_one_length(onnx: OnnxModel, conversation: np.ndarray) -> None:
