@@ -17,7 +17,6 @@ from support.c_build import MODELS, ROOT, cmake, run
 
 from asr import Recognizer
 from asr.export.write import with_checksum
-from asr.runtime.onnx_model import bundled_model
 from asr.streaming.events import Final
 
 HEADER = (ROOT / "csrc/include/asr_stream/asr_stream.h").read_text()
@@ -27,19 +26,6 @@ SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all -Wall -Wext
 def test_functions_and_statuses_are_in_the_first_version() -> None:
     """A later version adds a line to `Versions` for its additions."""
     assert re.findall(r"^ \*   (\d+\.\d+): ", HEADER, re.MULTILINE) == ["0.1"]
-
-
-def test_the_properties_of_a_model_are_enumerated(library: Any, file_with_defaults: Path) -> None:
-    properties = library.model(bundled_model()).properties()
-    assert list(properties) == sorted(properties)
-    named = {entry.key: entry.value for entry in onnx_format.load(bundled_model()).metadata_props}
-    assert {name: properties[name] for name in named} == named
-    facts = {"language": "en", "sample_rate": "16000", "units": "letters", "license": "Apache-2.0"}
-    facts |= {"chunk_ms": "640", "left_context_ms": "2560"}
-    assert {name: properties[name] for name in facts} == facts
-    other = library.model(file_with_defaults)
-    assert (other.property("chunk_ms"), other.property("left_context_ms")) == ("320", "640")
-    assert other.property("language") == "en" and other.property("nothing") is None
 
 
 def test_model_reports_word_pieces_and_unknown_language(library: Any, tiny_onnx: Path) -> None:

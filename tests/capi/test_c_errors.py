@@ -79,47 +79,6 @@ def test_a_newer_file_is_not_called_damaged(library: Any, tiny_onnx: Path, tmp_p
     assert caught.value.status == UNAVAILABLE
 
 
-def test_calls_out_of_turn(bundled_in_c: Any, sample: np.ndarray) -> None:
-    stream = bundled_in_c.stream()
-    with pytest.raises(c_library.LibraryError, match=r"num_samples is -1; it must be in \[0, 2\^48\]") as caught:
-        stream.gap(-1)
-    assert caught.value.status == INVALID
-    stream.accept_waveform(sample)
-    stream.finish()
-    stream.finish()
-    for call in (lambda: stream.accept_waveform(sample), lambda: stream.gap(1)):
-        with pytest.raises(c_library.LibraryError, match="finished; take a new one") as caught:
-            call()
-        assert caught.value.status == FINISHED
-    assert stream.events()[-1].type == "final"
-
-
-def test_null_is_refused_or_does_nothing(bundled_in_c: Any) -> None:
-    c, stream = bundled_in_c.library.c, bundled_in_c.stream()
-    c.asr_model_free(None)
-    c.asr_stream_free(None)
-    assert c.asr_stream_accept_f32(stream.handle, None, ctypes.c_size_t(1)) == INVALID
-    assert c.asr_stream_error(stream.handle) == b"samples is NULL"
-    assert c.asr_stream_accept_i16(stream.handle, None, ctypes.c_size_t(0)) == 0
-    assert c.asr_stream_error(stream.handle) == b""
-    for call in (c.asr_stream_accept_f32, c.asr_stream_gap, c.asr_stream_finish, c.asr_stream_end_utterance):
-        assert call(None, None, None) == INVALID
-    assert not c.asr_stream_next_event(None) and c.asr_stream_sample_offset(None) == -1
-    assert c.asr_model_load(None, None, None, None, ctypes.c_size_t(0)) == INVALID
-    assert c.asr_stream_new(None, 16000, None, ctypes.byref(ctypes.c_void_p()), None, ctypes.c_size_t(0)) == INVALID
-    assert c.asr_model_property(None, b"dim") is None
-
-
-def test_errors_are_cut_between_characters(library: Any) -> None:
-    path = "/nowhere/äöü".encode()
-    for size in range(1, 40):
-        error = ctypes.create_string_buffer(b"?" * size, size)
-        handle = ctypes.c_void_p()
-        status = library.c.asr_model_load(path, None, ctypes.byref(handle), error, ctypes.c_size_t(size))
-        assert status == UNREADABLE and f"there is no file {path.decode()}".startswith(error.value.decode())
-        assert len(error.value) >= min(size, 30) - 2
-
-
 def test_use_is_logged_and_a_second_user_refused(library: Any, tiny_onnx: Path) -> None:
     lines: list[tuple[int, str]] = []
     statuses = []
@@ -183,20 +142,6 @@ def test_unused_punctuation_is_a_warning(library: Any, tiny_onnx: Path, tmp_path
         assert len(warnings) == unused and all("case and punctuation is not used" in each for each in warnings)
 
 
-def test_a_network_that_fails_ends_the_stream(library: Any, tiny_onnx: Path, sample: np.ndarray) -> None:
-    proto = onnx_format.load(tiny_onnx)
-    for weights in proto.graph.initializer:
-        if weights.name.endswith("ctc.bias"):
-            values = onnx_format.numpy_helper.to_array(weights) * np.nan
-            weights.CopyFrom(onnx_format.numpy_helper.from_array(values, weights.name))
-    stream = library.model(with_checksum(proto)).stream()
-    for words in ("not log-probabilities", "this stream failed"):
-        with pytest.raises(c_library.LibraryError, match=words) as caught:
-            stream.accept_waveform(sample)
-        assert caught.value.status == FAILED
-    assert not [event for event in stream.events() if not isinstance(event, Error)]
-
-
 def test_a_decoder_that_forgets_hypotheses_fails(library: Any, tiny_onnx: Path, sample: np.ndarray) -> None:
     """Its cache keeps one row, while the search goes on with others."""
     decoder = onnx_format.load(decoder_beside(tiny_onnx))
@@ -212,9 +157,3 @@ def test_a_decoder_that_forgets_hypotheses_fails(library: Any, tiny_onnx: Path, 
     assert isinstance(events[-1], Final) and events[-1].text
     (error,) = [event.text for event in events if isinstance(event, Error)]
     assert error.startswith("the decoder failed, and recognition goes on without it: the network gave a state of")
-
-
-def test_every_status_has_a_text(library: Any) -> None:
-    texts = {library.c.asr_status_text(status) for status in range(9)}
-    assert len(texts) == 9 and b"unknown status" not in texts
-    assert library.c.asr_status_text(99) == b"unknown status"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -26,7 +25,6 @@ from asr.runtime.search import Word
 from asr.streaming.events import Alternative, Error, Event, Final, Partial
 
 pytestmark = pytest.mark.usefixtures("nothing_printed")
-INVALID = 1
 
 Script = list[Any]
 """The input of a stream: arrays of samples, and numbers of lost samples."""
@@ -101,47 +99,6 @@ def test_odd_audio_is_taken_as_in_python(bundled_in_c: Any, script: Script) -> N
     assert play(bundled_in_c.stream(), script) == play(expected.stream(), script)
 
 
-def test_a_setting_is_set_and_read_by_its_name(library: Any) -> None:
-    """tests/test_options.py tests the whole table."""
-    settings = c_library.CSettings(library, beam_size=64, search="greedy", second_pass=False, max_utterance_s=7.5)
-    names = ("beam_size", "search", "second_pass", "max_utterance_s", "chunk_ms", "hotwords", "lm", "num_threads")
-    assert [settings.get(name) for name in names] == ["64", "greedy", "false", "7.5", None, None, None, "1"]
-    for name, value, words in (
-        ("beam_sise", "64", "there is no option 'beam_sise'; the options are chunk_ms, left_context_ms, search, "),
-        ("beam_sise", "64", "own_commands; for the model: lm, neural_lm, punctuation, num_threads, onnxruntime"),
-        ("beam_sise", b"64", "there is no option 'beam_sise'"),
-        ("beam_size", "64 ", "beam_size is '64 '; it must be a whole number in [1, 1024]"),
-        ("beam_size", b"64", "beam_size is no file; set a text"),
-        ("search", "best", "search is 'best'; it must be one of greedy, beam, rescore, joint"),
-        ("second_pass", "1", "second_pass is '1'; it must be true or false"),
-        ("lm", "", "lm is empty; name a file, or set NULL for none"),
-        ("onnxruntime", "", "onnxruntime is empty; name a file, or set NULL for none"),
-        ("num_threads", "1025", "num_threads is '1025'; it must be a whole number in [0, 1024]"),
-        ("mask", "x" * (1 << 20) + "y", "the list mask has more than 1048576 bytes; leave entries out"),
-    ):
-        with pytest.raises(c_library.LibraryError) as caught:
-            settings.set(name, value)
-        assert caught.value.status == INVALID and words in str(caught.value)
-    assert [settings.get(name) for name in names][:2] == ["64", "greedy"] and settings.get("mask") is None
-    given = {"silence_after_speech_s": "inf", "hotword_boost": "0.1", "hotwords": "Ann\nBob", "chunk_ms": "320"}
-    given |= {"lm": "x.lm", "onnxruntime": "libm.so.6", "num_threads": "0"}
-    for name, value in given.items():
-        settings.set(name, value)
-        assert settings.get(name) == value
-        settings.set(name, None)
-        defaults = {"silence_after_speech_s": "2", "hotword_boost": "0.75", "num_threads": "1"}
-        assert settings.get(name) == defaults.get(name)
-    settings.set("lm", b"x")
-    assert settings.get("lm") is None and settings.get("lmm") is None
-    tail = (None, ctypes.c_size_t(0))
-    assert library.c.asr_settings_set(None, b"beam_size", b"7", *tail) == INVALID
-    assert library.c.asr_settings_set(settings.handle, None, b"7", *tail) == INVALID
-    assert library.c.asr_settings_set_bytes(settings.handle, b"lm", None, ctypes.c_size_t(1), *tail) == INVALID
-    assert library.c.asr_settings_get(None, b"lm") is None
-    library.c.asr_settings_set_log(None, None, None)
-    library.c.asr_settings_free(None)
-
-
 def test_an_event_is_also_json(bundled_in_c: Any, sample: np.ndarray) -> None:
     """With the same numbers as in Python, and text of any bytes."""
     settings = {"max_alternatives": 2, "replace": ['old -> "\\\\\\n\u20ac', "children -> scratch that"]}
@@ -177,34 +134,6 @@ def test_an_event_is_also_json(bundled_in_c: Any, sample: np.ndarray) -> None:
 
 def words_of(rows: list[dict[str, Any]]) -> tuple[Word, ...]:
     return tuple(Word(**row) for row in rows)
-
-
-def test_ends_utterances_and_changes_options_as_in_python(bundled_in_c: Any, conversation: np.ndarray) -> None:
-    later = {"chunk_ms": 160, "left_context_ms": 640, "search": "beam"}
-    recognizer = Recognizer(bundled_model(), lm=BUNDLED)
-    expected, stream = recognizer.stream(), bundled_in_c.stream()
-    for each in (expected, stream):
-        each.accept_waveform(conversation[:40_000])
-        each.end_utterance()
-        each.accept_waveform(conversation[40_000:90_000])
-    expected.change(recognizer.with_options(**later, mask=["the"]))
-    stream.change(**later, mask="the")
-    with pytest.raises(c_library.LibraryError, match="chunk_ms is 50"):
-        stream.change(chunk_ms=50)
-    events = []
-    for each in (expected, stream):
-        each.accept_waveform(conversation[90_000:])
-        each.finish()
-        events.append(each.events())
-        for call in (each.end_utterance, each.finish):
-            if call == each.finish:
-                call()
-                continue
-            with pytest.raises((ValueError, c_library.LibraryError), match="finished"):
-                call()
-    assert events[0] == events[1]
-    assert [event.endpoint for event in events[1] if isinstance(event, Final)].count("end_of_audio") >= 3
-    assert any("***" in event.text for event in events[1])
 
 
 @pytest.mark.parametrize("hotwords", [None, "Back\t3\nAb\n"])
@@ -267,13 +196,6 @@ def test_threads_share_a_model(bundled_in_c: Any, conversation: np.ndarray) -> N
     assert all(
         [e for e in run.result() if e.type == "final"] == [e for e in expected if e.type == "final"] for run in runs
     )
-
-
-def test_a_stream_outlives_its_model(library: Any, tiny_onnx: Path, sample: np.ndarray) -> None:
-    model = library.model(tiny_onnx)
-    stream = model.stream()
-    del model
-    assert play(stream, [sample]) == play(Recognizer(tiny_onnx).stream(), [sample])
 
 
 def test_only_the_api_is_exported() -> None:

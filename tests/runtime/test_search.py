@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asr._core import Hypothesis
-from asr.runtime.search import Word, decode, new_search, rescore, text, words
+from asr.runtime.search import decode, new_search, text, words
 from asr.text import detokenize
 
 TOKENS = ("<blk>", "<unk>", "<sos/eos>", "▁", "A", "B", "▁C")
@@ -40,14 +40,6 @@ def sure(bias: float, least: float, mean: float) -> object:
     return pytest.approx(1 / (1 + math.exp(-(bias + least + mean))))
 
 
-def test_words_end_before_their_last_token_does() -> None:
-    found = words(spoken([4, 5, 3, 6, 5]), TOKENS, with_lm=True)
-    assert found == [
-        Word("AB", 0.0, pytest.approx(11 * 0.04), sure(-1.40, 1.85 / 2, 2.51 * 3 / 4)),
-        Word("CB", pytest.approx(28 * 0.04), pytest.approx(41 * 0.04), sure(-1.40, 1.85 / 16, 2.51 * 3 / 32)),
-    ]
-
-
 def test_confidence_is_lower_without_a_language_model() -> None:
     hypothesis = Hypothesis(
         [4, 5], log_prob=0, lm_score=0, start_frames=[0, 10], end_frames=[2, 12], confidences=[0.5, 1.0]
@@ -55,23 +47,6 @@ def test_confidence_is_lower_without_a_language_model() -> None:
     (word,) = words(hypothesis, TOKENS)
     assert word.confidence == sure(-6.64, 6.94 / 2, 2.98 * 3 / 4)
     assert word.confidence < words(hypothesis, TOKENS, with_lm=True)[0].confidence
-
-
-@pytest.mark.parametrize(("gap", "end", "start"), [(0, 2, 2), (1, 2, 2), (3, 2, 2), (4, 3, 6), (20, 3, 22)])
-def test_fluent_words_begin_where_the_previous_one_ends(gap: int, end: int, start: int) -> None:
-    hypothesis = Hypothesis(
-        [6, 6], log_prob=0, lm_score=0, start_frames=[0, 4 + gap], end_frames=[4, 6 + gap], confidences=[1, 1]
-    )
-    first, second = words(hypothesis, TOKENS)
-    assert (first.start, first.end) == (0, pytest.approx(end * 0.04))
-    assert (second.start, second.end) == (pytest.approx(start * 0.04), pytest.approx((5 + gap) * 0.04))
-
-
-def test_no_word_is_without_length() -> None:
-    spans = {"start_frames": [5, 6, 7], "end_frames": [6, 7, 8], "confidences": [1, 1, 1]}
-    found = words(Hypothesis([6, 6, 6], log_prob=0, lm_score=0, **spans), TOKENS)
-    times = [(round(word.start / 0.04), round(word.end / 0.04)) for word in found]
-    assert times == [(3, 4), (4, 5), (5, 7)]
 
 
 def test_sentence_marks_are_in_no_word() -> None:
@@ -107,38 +82,6 @@ def test_words_equal_the_text(pieces: list[str]) -> None:
     assert [round(word.start / 0.4) for word in found] == [
         i for i in letters if i == letters[0] or pieces[i].startswith("▁") or pieces[i - 1] == "▁"
     ]
-
-
-@pytest.mark.parametrize(("weight", "best"), [(0.0, 2), (0.5, 1), (1.0, 0)])
-def test_rescoring_weighs_ctc_against_the_decoder(weight: float, best: int) -> None:
-    hypotheses = [spoken([4], -1.0), spoken([5], -2.0), spoken([6], -9.0)]
-    scores = np.array([-9.0, -2.0, -1.0], np.float32)
-    assert rescore(hypotheses, scores, weight) == best
-
-
-def test_rescoring_counts_the_language_model_as_first_pass() -> None:
-    hypotheses = [spoken([4], -2.0, lm_score=-5.0), spoken([5], -4.0, lm_score=-1.0)]
-    assert rescore(hypotheses, [0.0, 0.0], 0.5) == 1
-    assert rescore(hypotheses, [0.0, -1.9], 0.5) == 1
-    assert rescore(hypotheses, [0.0, -2.1], 0.5) == 0
-
-
-def test_rescoring_keeps_the_order_of_equals() -> None:
-    assert rescore([spoken([4], -1.0), spoken([5], -1.0)], [-3.0, -3.0], 0.3) == 0
-
-
-@pytest.mark.parametrize(
-    ("hypotheses", "scores", "weight"),
-    [
-        ([], [], 0.5),
-        ([spoken([4])], [-1.0, -2.0], 0.5),
-        ([spoken([4])], [-1.0], -0.1),
-        ([spoken([4])], [-1.0], 1.01),
-    ],
-)
-def test_rescoring_refuses_what_it_cannot_weigh(hypotheses: list, scores: list, weight: float) -> None:
-    with pytest.raises(ValueError, match=r"score|ctc_weight"):
-        rescore(hypotheses, scores, weight)
 
 
 @pytest.mark.parametrize("name", ["greedy", "beam"])

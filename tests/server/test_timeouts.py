@@ -11,8 +11,6 @@ import pytest
 from asr.streaming.server.security.limits import Limits
 from asr.streaming.server.security.timeouts import MESSAGES_PER_TURN, SessionTimeouts
 
-MESSAGES = 20
-
 
 class Talk:
     """Reads a client of queued messages, each handled for `handling_s`."""
