@@ -55,16 +55,16 @@ def lexicon(tmp_path: Path) -> Path:
 def test_training_with_a_lexicon_learns_phones_and_resumes(
     arguments: list[str], lexicon: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = [f"data.lexicon={lexicon}", "loss.phone_weight=0.7", "train.max_steps=260", "train.valid_every=260"]
+    options = [f"data.lexicon={lexicon}", "loss.phone_weight=0.7", "train.max_steps=160", "train.valid_every=160"]
     assert main([*arguments, *options]) == 0
     (path,) = checkpoints(tmp_path / "run")
     checkpoint = Checkpoint.load(path)
     assert checkpoint.config.model.phones == ("TA", "TB", "TC", "TD", "TE", "TF")
     assert checkpoint.training["history"][-1]["values"]["full"] < 0.5  # of phones; 1.0 without training
     assert checkpoint.pretrained().model().phone_ctc.weight.shape == (13, 48)
-    assert main([*arguments, *options, "train.max_steps=261", "--resume"]) == 0
+    assert main([*arguments, *options, "train.max_steps=161", "--resume"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert "step 260: PER full" in printed and "resuming at step 260" in printed
+    assert "step 160: PER full" in printed and "resuming at step 160" in printed
 
 
 def test_letters_alone_can_go_on_with_phones(arguments: list[str], lexicon: Path, tmp_path: Path) -> None:

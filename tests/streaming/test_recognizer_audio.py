@@ -14,6 +14,7 @@ from asr.runtime.onnx_model import OnnxModel
 from asr.streaming import Error, Event, Final
 
 
+@pytest.mark.slow
 def test_text_does_not_depend_on_random_splits(onnx: OnnxModel, conversation: np.ndarray) -> None:
     recognizer = Recognizer(onnx, search="beam")
     audio = conversation[60000:140000]
@@ -29,6 +30,7 @@ def test_text_is_equal_for_pushes_of_a_sample(recognizer: Recognizer, conversati
     assert recognize(recognizer, audio, list(range(1, len(audio)))) == recognize(recognizer, audio)
 
 
+@pytest.mark.slow
 def test_a_five_minute_push(onnx: OnnxModel, conversation: np.ndarray) -> None:
     recognizer = Recognizer(onnx, search="greedy")
     audio = np.resize(conversation, 300 * 16000)
@@ -103,6 +105,7 @@ def test_nonfinite_samples_are_silence_and_reported_once(recognizer: Recognizer,
     assert recognize(recognizer, broken, random_cuts(np.random.default_rng(0), len(broken))) == events
 
 
+@pytest.mark.slow
 def test_an_hour_of_silence_takes_no_memory(onnx: OnnxModel) -> None:
     def resident() -> float:
         pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -120,6 +123,7 @@ def test_an_hour_of_silence_takes_no_memory(onnx: OnnxModel) -> None:
 
 
 @pytest.mark.parametrize("second_pass", [False, True])
+@pytest.mark.slow
 def test_memory_of_an_utterance_is_bounded_without_pauses(
     onnx: OnnxModel, conversation: np.ndarray, second_pass: bool
 ) -> None:

@@ -274,6 +274,7 @@ def state(make: Callable[[], Recognizer]) -> object:
 
 
 @pytest.mark.parametrize("former", [{}, {"search": "greedy"}, {"lm": None}, {"lm": "pairs", "chunk_ms": 160}])
+@pytest.mark.slow
 def test_variant_equals_a_new_recognizer_with_those_options(
     former: dict[str, object], tiny_onnx: Path, pairs_lm: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
