@@ -244,9 +244,7 @@ Session::Session(const OnnxRuntime& runtime, std::string_view onnx, const std::s
     : runtime_(runtime), session_(nullptr, runtime.api().ReleaseSession) {
   undamaged<std::runtime_error>(name, " is not an ONNX file, or it is damaged", [&] { open(onnx, num_threads); });
   const std::vector<std::string> found_inputs = names(true), found_outputs = names(false);
-  const bool gives = found_outputs.size() >= outputs.size() &&
-                     std::equal(outputs.begin(), outputs.end(), found_outputs.begin());
-  if (found_inputs != inputs || !gives) {
+  if (found_inputs != inputs || found_outputs != outputs) {
     throw DamagedFileError(name + " is not an asr-stream model: its graph takes " + join(found_inputs) + " and gives " +
                            join(found_outputs) + "; `asr export` writes one");
   }
