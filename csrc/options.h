@@ -74,8 +74,8 @@ inline constexpr Option kOptions[] = {
     {"left_context_ms", &Options::left_context_ms, OptionType::kMilliseconds, '[', 0, 20480, 2560,
      "audio before the chunk that the encoder attends to", "", true},
     {"search", &Options::search, OptionType::kChoice, '[', 0, 3, kRescore,
-     "greedy, beam (CTC prefix beam search), rescore (beam; the attention decoder, if its file is open, rescores finals "
-     "of a search over letters), or joint (beam; finals come from a search by the attention decoder and CTC, without a "
+     "greedy, beam (CTC prefix beam search), rescore (beam; the attention decoder, if its file is open, rescores "
+     "finals of a search over letters), or joint (beam; finals come from a search by the attention decoder and CTC, without a "
      "language model)",
      "greedy, beam, rescore, joint"},
     {"second_pass", &Options::second_pass, OptionType::kFlag, '[', 0, 1, 1,

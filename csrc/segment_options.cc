@@ -149,8 +149,8 @@ std::shared_ptr<const SegmentOptions> checked(std::shared_ptr<const SegmentOptio
                                 " takes no language model, hotwords or phrases; use search beam or rescore");
   }
   if (options->searches_jointly() && !options->has_decoder) {
-    throw std::invalid_argument("search joint needs the decoder: give the file NAME.decoder.onnx that `asr export` writes "
-                                "beside the model, or use search beam");
+    throw std::invalid_argument("search joint needs the decoder: give the file NAME.decoder.onnx that `asr export` "
+                                "writes beside the model, or use search beam");
   }
   if (options->neural_lm && options->options.search == kGreedy) {
     throw std::invalid_argument("search greedy takes no neural language model, which compares sentences; use search "

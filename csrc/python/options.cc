@@ -148,7 +148,8 @@ void bind_options(py::module_& m) {
              return segment;
            }),
            "options"_a, "metadata"_a, py::kw_only(), "fusion"_a = nullptr, "phrases"_a = nullptr,
-           "punctuation"_a = nullptr, "neural_lm"_a = nullptr, "decoder"_a = nullptr, "second_pass_window"_a = kSecondPassWindow)
+           "punctuation"_a = nullptr, "neural_lm"_a = nullptr, "decoder"_a = nullptr,
+           "second_pass_window"_a = kSecondPassWindow)
       .def_readonly("punctuation_warning", &SegmentOptions::punctuation_warning)
       .def_readonly("skipped_lines", &SegmentOptions::skipped_lines);
 }

@@ -21,6 +21,7 @@ from asr.config import Config, ModelConfig, TokenizerConfig
 from asr.export.write import export_model, in_half_precision, with_checksum
 from asr.model.model import AsrModel, with_vocab
 from asr.recipe import load_config
+from asr.runtime.onnx_decoder import decoder_beside
 from asr.tokenizer import SPECIAL_TOKENS, Tokenizer
 from asr.training.checkpoint import Checkpoint, checkpoint_path, load_pretrained
 from asr.training.pretrained import HEADER, CheckpointError, Pretrained, with_new_layers
@@ -149,6 +150,9 @@ def test_exported_files_without_trainable_weights_are_refused(
     properties = {entry.key: entry.value for entry in model.metadata_props}
     config = json.loads(properties["config"])
     broken = tmp_path / "broken.onnx"
+    with pytest.raises(CheckpointError, match=r"broken\.decoder\.onnx: No such file"):
+        load_pretrained(Path(shutil.copy(exported, broken)))
+    shutil.copy(decoder_beside(exported), decoder_beside(broken))
     for section, key, value, reason in (
         ("tokenizer", "kind", "bpe", "a bpe tokenizer needs a model"),
         ("model", "dim", 64, "do not match its configuration"),
