@@ -75,8 +75,8 @@ inline constexpr Option kOptions[] = {
      "audio before the chunk that the encoder attends to", "", true},
     {"search", &Options::search, OptionType::kChoice, '[', 0, 3, kRescore,
      "greedy, beam (CTC prefix beam search), rescore (beam; the attention decoder, if its file is open, rescores "
-     "finals of a search over letters), or joint (beam; finals come from a search by the attention decoder and CTC, without a "
-     "language model)",
+     "finals of a search over letters), or joint (beam; finals come from a search by the attention decoder and CTC, "
+     "without a language model)",
      "greedy, beam, rescore, joint"},
     {"second_pass", &Options::second_pass, OptionType::kFlag, '[', 0, 1, 1,
      "encode each finished utterance a second time, which corrects its final text"},
