@@ -50,8 +50,8 @@ void require(bool condition, const char* what) {
   std::abort();
 }
 
-// with_lm: with a language model, a neural one and punctuation; the model without them is searched by letters. The language
-// model is a small one, because the bundled one takes seconds to open.
+// with_lm: with a language model, a neural one and punctuation; the model without them is searched by letters. The
+// language model is a small one, because the bundled one takes seconds to open.
 asr_model* open_model(bool with_lm) {
   const std::string folder = kRoot + "/asr/models/", neural_lm = folder + "english.neural.onnx",
                     punctuation = folder + "english.punctuation.onnx",
