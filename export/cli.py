@@ -21,7 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--target",
         choices=("native", "sherpa-onnx"),
         default="native",
-        help="native: one file for asr-stream; sherpa-onnx: its zipformer2_ctc files, with --lm also a decoding graph",
+        help="native: a model for asr-stream, and its decoder beside it; sherpa-onnx: its zipformer2_ctc files, with "
+        "--lm also a decoding graph",
     )
     parser.add_argument(
         "-o",
