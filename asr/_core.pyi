@@ -43,11 +43,12 @@ PHONE_OUTPUT: str
 class ModelMetadata:
     def __init__(self, properties: dict[str, str]) -> None: ...
 
+@final
 class DecoderMetadata:
+    def __init__(self, properties: dict[str, str]) -> None: ...
     tokens: Final[list[str]]
     dim: Final[int]
     states: Final[list[StateTensor]]
-    def __init__(self, properties: dict[str, str]) -> None: ...
 
 # A tensor that a stream carries between encoder steps, from a row such as
 # "state_keys float32 N,6,C,192" (csrc/metadata.h).

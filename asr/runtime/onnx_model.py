@@ -13,8 +13,8 @@ import numpy as np
 
 from asr._core import ENCODER_INPUTS, ENCODER_OUTPUTS, PHONE_OUTPUT
 from asr.runtime.metadata import MetadataError, ModelMetadata
-from asr.runtime.network import FloatArray, IntArray, Network, State, tensors_of
-from asr.runtime.onnx_session import ModelError, Signature, Tensors, check_session_options, read_properties
+from asr.runtime.network import FloatArray, IntArray, State, open_file, tensors_of
+from asr.runtime.onnx_session import ModelError, Signature, Tensors, check_session_options
 
 _BUNDLED = {"int8": "tiny.int8.onnx", "float32": "tiny.onnx"}
 
@@ -92,18 +92,18 @@ class OnnxModel:
         try:
             if not self.path.is_file():
                 raise ModelError(f"there is no model file {self.path}: `asr export` writes one")
-            data = self.path.read_bytes()
+            self.encoder, self.metadata, _ = open_file(
+                path,
+                ModelMetadata.from_properties,
+                step_signature,
+                lambda metadata: metadata.state_tensors,
+                provider=provider,
+                num_threads=num_threads,
+            )
+        except MetadataError as error:
+            raise ModelError(str(error)) from error
         except OSError as error:
             raise ModelError(f"{self.path} cannot be read: {error.strerror}") from error
-        properties = read_properties(data, str(self.path))
-        try:
-            self.metadata = ModelMetadata.from_properties(properties)
-        except MetadataError as error:
-            raise ModelError(f"{self.path}: {error}") from error
-        name, signature = str(self.path), step_signature(self.metadata)
-        self.encoder = Network(
-            data, name, signature, states=self.metadata.state_tensors, provider=provider, num_threads=num_threads
-        )
         self._heads = [*ENCODER_OUTPUTS, *([PHONE_OUTPUT] if self.metadata.phones else [])]
 
     @property
