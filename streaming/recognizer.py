@@ -124,9 +124,7 @@ class Recognizer:
         if punctuation == "auto":
             punctuation = bundled_punctuation() if metadata.language.split("-")[0] == "en" else None
         # Opened before the language model, because opening that returns free memory to the system.
-        self.punctuator: Punctuation | None = self._open(
-            "punctuation", (punctuation, num_threads), lambda: _open_punctuation(punctuation, num_threads)
-        )
+        self.punctuator: Punctuation | None = self._open_file("punctuation", Punctuation, punctuation, num_threads)
         self.language_model = self._new_language_model()
         self.neural_model = self._new_neural_model()
         self.fusion: LmFusion | None = None
@@ -165,6 +163,17 @@ class Recognizer:
             self._opened[what] = (key, make())
         return self._opened[what][1]
 
+    def _open_file(self, name: str, kind: type, file: Any, *session: Any) -> Any:
+        """`file` opened as `kind`; one that is open already, and None, as they are."""
+
+        def make() -> Any:
+            try:
+                return file if file is None or isinstance(file, kind) else kind(file, *session)
+            except OSError as error:
+                raise ValueError(f"{name}: {file} cannot be read: {error.strerror}") from error
+
+        return self._open(name, (file, *session), make)
+
     def _new_language_model(self) -> NgramLm | None:
         model, lm = self._given["model"], self._given["lm"] if self.use_lm else None
         hotwords, phrases = self.options.hotwords, self.options.phrases
@@ -199,14 +208,16 @@ class Recognizer:
             neural_lm = bundled_neural_lm() if is_english and is_general else None
         if neural_lm is None:
             return None
-        return self._open("neural_lm", (neural_lm, num_threads), lambda: _open_neural_lm(neural_lm, num_threads))
+        if neural_lm == "bundled" and (neural_lm := bundled_neural_lm()) is None:
+            raise ValueError("neural_lm: this installation has no bundled neural language model; give a file, or none")
+        return self._open_file("neural_lm", NeuralLmFile, neural_lm, num_threads)
 
     def _new_decoder(self, rescores: bool) -> OnnxDecoder | None:
         decoder, session = self._given["decoder"], (self._given["provider"], self._given["num_threads"])
         if decoder == "auto":
             beside = decoder_beside(self.onnx.path)
             decoder = beside if (rescores or self.search == "joint") and beside.is_file() else None
-        return self._open("decoder", (decoder, *session), lambda: _open_decoder(decoder, *session))
+        return self._open_file("decoder", OnnxDecoder, decoder, *session)
 
     def _warm_up(self) -> None:
         """Runs each graph once: the first run takes several times as long and must not delay the first words."""
@@ -324,36 +335,6 @@ def _open_model(model: str | Path | OnnxModel | None, provider: str, num_threads
     bundled = "float32" if provider == "cuda" else "int8"
     path = bundled_model(bundled) if model is None else Path(model)
     return OnnxModel(path, provider=provider, num_threads=num_threads)
-
-
-def _open_punctuation(model: str | Path | Punctuation | None, num_threads: int) -> Punctuation | None:
-    if model is None or isinstance(model, Punctuation):
-        return model
-    try:
-        return Punctuation(model, num_threads)
-    except OSError as error:
-        raise ValueError(f"punctuation: {model} cannot be read: {error.strerror}") from error
-
-
-def _open_neural_lm(model: str | Path | NeuralLmFile, num_threads: int) -> NeuralLmFile:
-    if isinstance(model, NeuralLmFile):
-        return model
-    path = bundled_neural_lm() if model == "bundled" else model
-    if path is None:
-        raise ValueError("neural_lm: this installation has no bundled neural language model; give a file, or none")
-    try:
-        return NeuralLmFile(path, num_threads)
-    except OSError as error:
-        raise ValueError(f"neural_lm: {model} cannot be read: {error.strerror}") from error
-
-
-def _open_decoder(decoder: str | Path | OnnxDecoder | None, provider: str, num_threads: int) -> OnnxDecoder | None:
-    if decoder is None or isinstance(decoder, OnnxDecoder):
-        return decoder
-    try:
-        return OnnxDecoder(decoder, provider, num_threads)
-    except OSError as error:
-        raise ValueError(f"decoder: {decoder} cannot be read: {error.strerror}") from error
 
 
 def _open_lm(lm: str | Path | NgramLm) -> NgramLm:
