@@ -266,6 +266,22 @@ class CtcPrefixBeamSearch:
 
 def align_tokens(log_probs: npt.NDArray[np.float32], tokens: Sequence[int]) -> Hypothesis: ...
 
+# Which spelling of each word was said (-1: none), the frames of their tokens (of a word without spellings one token
+# -1), and the frames of other speech (csrc/search/alignment.h).
+@final
+class TextAlignment:
+    hypothesis: Final[Hypothesis]
+    spellings: Final[list[int]]
+    others: Final[list[tuple[int, int]]]
+
+def align_text(
+    log_probs: npt.NDArray[np.float32],
+    words: Sequence[Sequence[Sequence[int]]],
+    *,
+    skipped_cost: float,
+    other_cost: float,
+) -> TextAlignment: ...
+
 JOINT_BEAM_SIZE: int
 
 @final

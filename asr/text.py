@@ -32,6 +32,11 @@ _NOISE_TAG = re.compile(
 )
 
 
+def plain_apostrophes(text: str) -> str:
+    """The text with ' in place of typographic apostrophes."""
+    return text.translate(_APOSTROPHES)
+
+
 def detokenize(tokens: Iterable[str]) -> str:
     """Joins tokens into text: "▁" becomes one space between words, none at the ends."""
     return " ".join("".join(tokens).replace(WORD_BOUNDARY, " ").split())
@@ -146,7 +151,7 @@ class TextNormalizer:
     def __call__(self, text: str) -> NormalizedText:
         characters: frozenset[str] | None = self._characters  # type: ignore[attr-defined]
         # NFKC replaces compatibility forms (ligatures, full-width letters, the ellipsis) by plain characters.
-        plain = self._cased(unicodedata.normalize("NFKC", text.translate(_APOSTROPHES)))
+        plain = self._cased(unicodedata.normalize("NFKC", plain_apostrophes(text)))
         tags = tuple(noise_tags(plain))
         if self.noise_tags != "keep":
             plain = without_noise_tags(plain)

@@ -17,6 +17,12 @@ def num_phone_tokens(phones: Sequence[str]) -> int:
     return 1 + 2 * len(phones)
 
 
+def phone_tokens(pronunciation: Iterable[str], phones: Sequence[str]) -> list[int]:
+    """Token ids of a word, for a model with these phones. Raises ValueError for a phone that it lacks."""
+    begins, *inside = (2 * phones.index(phone) + 1 for phone in pronunciation)
+    return [begins, *(token + 1 for token in inside)]
+
+
 class PhoneTokenizer:
     """Converts text to phone tokens, with the first pronunciation of each word in a lexicon."""
 

@@ -206,6 +206,19 @@ void bind_ctc(py::module_& m) {
         return align_tokens(rows.data, rows.num_frames, rows.num_columns, tokens);
       },
       "log_probs"_a, "tokens"_a);
+  m.def(
+      "align_text",
+      [](const py::object& log_probs, const std::vector<Spellings>& words, double skipped_cost, double other_cost) {
+        const Rows rows = rows_of(log_probs, "log_probs");
+        LogProbChecker().check(rows.data, rows.num_frames, rows.num_columns);
+        const py::gil_scoped_release others_run;
+        return align_text(rows.data, rows.num_frames, rows.num_columns, words, {skipped_cost, other_cost});
+      },
+      "log_probs"_a, "words"_a, py::kw_only(), "skipped_cost"_a, "other_cost"_a);
+  py::class_<TextAlignment>(m, "TextAlignment")
+      .def_readonly("hypothesis", &TextAlignment::hypothesis)
+      .def_readonly("spellings", &TextAlignment::spellings)
+      .def_readonly("others", &TextAlignment::others);
 
   constexpr JointSearchOptions defaults;
   m.attr("JOINT_BEAM_SIZE") = defaults.beam_size;

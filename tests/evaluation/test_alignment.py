@@ -51,7 +51,7 @@ def test_text_too_long_for_its_utterance_is_refused() -> None:
 def test_only_possible_texts_are_aligned() -> None:
     impossible = path(4, 0)
     impossible[0, [0, 4]] = -np.inf
-    with pytest.raises(ValueError, match="these tokens have a probability of 0"):
+    with pytest.raises(ValueError, match="this text has a probability of 0"):
         align_tokens(impossible, [4])
     assert align_tokens(impossible, [5]).start_frames == [0]
     with pytest.raises(ValueError, match="no NaN"):
