@@ -10,6 +10,9 @@ Start and end of the right words in finals, compared with three references:
   festvox-kallpc16k, festvox-kdlpc16k). The first lines compare it with the forced alignment itself, with tokens as they
   are.
 
+`align` is `asr align` with the transcript. Its first and last quarter are the words of the joined utterances, compared
+with those of each utterance alone: a difference between the two quarters would be drift.
+
 Bias is the median difference (above 0: too late); then come the median and the 95th percentile of the absolute one.
 """
 
@@ -26,8 +29,8 @@ import soundfile
 import soxr
 from command import aligned, new_parser, progress, recognize, show, utterances, word_tokens
 
-from asr import Recognizer
-from asr.data.speech import evenly_spread
+from asr import Recognizer, align
+from asr.data.speech import Clip, evenly_spread
 from asr.evaluation.wer import matched_words
 from asr.features import ENCODER_FRAME_S
 from asr.runtime.onnx_model import OnnxModel, bundled_model
@@ -76,8 +79,8 @@ def next_to_pauses(found: list[Word], samples: np.ndarray, into: Differences) ->
 
 def compare(found: list[Word], truth: Times, name: str, into: Differences) -> None:
     for i, j in matched_words([word for word, _, _ in truth], [word.word for word in found]):
-        into[name, "start"].append(1000 * (found[j].start - truth[i][1]))
-        into[name, "end"].append(1000 * (found[j].end - truth[i][2]))
+        into.setdefault((name, "start"), []).append(1000 * (found[j].start - truth[i][1]))
+        into.setdefault((name, "end"), []).append(1000 * (found[j].end - truth[i][2]))
 
 
 def festival(texts: Iterable[str], voice: str) -> list[tuple[np.ndarray, Times]]:
@@ -107,6 +110,36 @@ def festival(texts: Iterable[str], voice: str) -> list[tuple[np.ndarray, Times]]
         return spoken
 
 
+def known_words(recognizer: Recognizer, samples: np.ndarray, text: str) -> list[Word]:
+    """The words of a known text by `asr align`."""
+    found = align(samples, text, recognizer).words
+    return [Word(word.text, word.start, word.end, 1.0) for word in found if word.start is not None and word.end]
+
+
+def alignments(clips: list[Clip], synthetic: list[tuple[np.ndarray, Times]]) -> list[dict[str, Any]]:
+    recognizer = Recognizer()
+    differences: Differences = {(truth, edge): [] for truth in ("pauses", "festival") for edge in ("start", "end")}
+    alone: list[Times] = []
+    waveforms = [clip.waveform() for clip in clips]
+    for clip, samples in zip(progress(clips, "align"), waveforms, strict=True):
+        found = known_words(recognizer, samples, clip.text)
+        next_to_pauses(found, samples, differences)
+        alone.append([(word.word, word.start, word.end) for word in found])
+    for samples, truth in synthetic:
+        found = known_words(recognizer, samples, " ".join(word for word, _, _ in truth))
+        compare(found, truth, "festival", differences)
+    text = "\n\n".join(clip.text for clip in clips)
+    joined = align(np.concatenate(waveforms), text, recognizer).words
+    quarter = len(clips) // 4
+    begin_s = 0.0
+    for number, (samples, truth) in enumerate(zip(waveforms, alone, strict=True)):
+        words = [(w.text, w.start - begin_s, w.end - begin_s) for w in joined if w.paragraph == number and w.start]
+        name = "first quarter" if number < quarter else "last quarter" if number >= len(clips) - quarter else "middle"
+        compare([Word(*times, 1.0) for times in words], truth, name, differences)
+        begin_s += len(samples) / 16000
+    return summary("align", differences)
+
+
 def summary(how: str, differences: Differences) -> list[dict[str, Any]]:
     rows = []
     for (truth, edge), values in differences.items():
@@ -134,7 +167,7 @@ def main() -> None:
     for samples, truth in synthetic:
         _, as_tokens = aligned_times(aligner, samples, " ".join(word for word, _, _ in truth))
         compare([Word(*times, 1.0) for times in as_tokens], truth, "festival", plain)
-    rows = summary("forced, tokens", plain)
+    rows = summary("forced, tokens", plain) + alignments(clips, synthetic)
     for chunk_ms in map(int, args.chunk_ms.split(",")):
         for second_pass in (True, False):
             recognizer = Recognizer(args.model, chunk_ms=chunk_ms, second_pass=second_pass)

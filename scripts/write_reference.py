@@ -41,6 +41,12 @@ PYTHON: dict[str, dict[str, str]] = {
         "asr.streaming.read_blocks": "",
         "asr.streaming.AudioFileError": "",
     },
+    "alignment": {
+        "asr.align": "",
+        "asr.streaming.alignment.Alignment": "missing",
+        "asr.streaming.alignment.AlignedWord": "",
+        "asr.streaming.alignment.Phone": "",
+    },
     "models": {
         "asr.runtime.onnx_model.bundled_model": "",
         "asr.runtime.onnx_model.OnnxModel": "",

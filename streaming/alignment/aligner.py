@@ -70,7 +70,8 @@ class AlignedWord:
 class Alignment:
     """A text with the times of its words.
 
-    duration: of the recording, in seconds. words: all words of the text, in order.
+    duration: of the recording, in seconds.
+    words: all words of the text, in order.
     extra: words that are said but not in the text, as recognized.
     """
 
