@@ -176,18 +176,22 @@ $(VENV)/serve.stamp: $(VENV)/build.stamp $(CPP_SOURCES)
 	@echo $(DONE)
 	@touch $@ $(VENV)/stream.stamp
 
-# PyTorch as PyPI has it brings CUDA. TORCH_INDEX= leaves the choice to PyPI.
-TORCH_INDEX ?= $(if $(shell command -v nvidia-smi),,https://download.pytorch.org/whl/cpu)
+# PyTorch as PyPI has it brings CUDA, which takes 3 GB more; its own index has it for CPUs. Without a GPU, that index is
+# used if it can be reached. TORCH_INDEX=URL names another one, and TORCH_INDEX= none.
+CPU_TORCH := https://download.pytorch.org/whl/cpu
+REACHED = import urllib.request; urllib.request.urlopen("$(CPU_TORCH)/torch/", timeout=10)
+TORCH_INDEX ?= $(if $(shell command -v nvidia-smi),,$(shell $(PYTHON) -c '$(REACHED)' 2>/dev/null && echo $(CPU_TORCH)))
+WITH_TORCH = $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
 
 $(VENV)/train.stamp: $(VENV)/build.stamp $(CPP_SOURCES)
-	@echo "Installing the tools for training and export into $(VENV)$(if $(TORCH_INDEX),; PyTorch for CPUs from $(TORCH_INDEX) takes 3 GB less. If that index cannot be reached: make train-tools TORCH_INDEX=) ..."
-	@$(INSTALL) '.[export]' $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+	@echo "Installing the tools for training and export into $(VENV) ..."
+	@$(INSTALL) '.[export]' $(WITH_TORCH)
 	@echo $(DONE)
 	@touch $@ $(VENV)/stream.stamp
 
 # --no-compile: Python compiles only the modules that the tests import, not all 18000.
 $(VENV)/test.stamp: $(VENV)/build.stamp $(CPP_SOURCES)
-	$(INSTALL) '.[test]' --no-compile
+	$(INSTALL) '.[test]' --no-compile $(WITH_TORCH)
 	@touch $@ $(VENV)/stream.stamp $(VENV)/serve.stamp $(VENV)/train.stamp $(VENV)/dist.stamp
 
 $(VENV)/lint.stamp: $(VENV)/test.stamp

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -35,17 +36,30 @@ def test_check_leaves_out_slow_tests() -> None:
     assert "test_memory_does_not_grow_with_the_recording" not in collected  # it is marked
 
 
+@pytest.mark.parametrize(("target", "extra"), [("train-tools", "export"), ("test-python", "test")])
+def test_pytorch_comes_from_the_index_that_is_chosen(target: str, extra: str, tmp_path: Path) -> None:
+    def install(*variables: str) -> str:
+        printed = dry_run(f"VENV={tmp_path}/venv", *variables, target)
+        (line,) = (line.strip() for line in printed.splitlines() if f".[{extra}]" in line)
+        return line
+
+    assert install("TORCH_INDEX=https://torch.test/cpu").endswith("--extra-index-url https://torch.test/cpu")
+    assert "index" not in install("TORCH_INDEX=")
+
+
 @pytest.mark.parametrize(
-    ("variable", "shown"),
-    [
-        ("TORCH_INDEX=https://torch.test/cpu", "--extra-index-url https://torch.test/cpu"),
-        ("TORCH_INDEX=", "'.[export]'"),
-    ],
+    ("commands", "has_index"),
+    [({"python3": "exit 0"}, True), ({"python3": "exit 1"}, False), ({"python3": "exit 0", "nvidia-smi": ""}, False)],
 )
-def test_pytorch_comes_from_the_index_that_is_chosen(variable: str, shown: str, tmp_path: Path) -> None:
-    printed = dry_run(f"VENV={tmp_path}/venv", variable, "train-tools")
-    (install,) = (line.strip() for line in printed.splitlines() if ".[export]" in line)
-    assert install.endswith(shown)
+def test_pytorch_for_cpus_is_taken_without_a_gpu_if_its_index_can_be_reached(
+    commands: dict[str, str], has_index: bool, tmp_path: Path
+) -> None:
+    for name, script in commands.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    path = f"PATH={tmp_path}:{os.environ['PATH']}"
+    printed = run("env", path, "make", "--dry-run", "-C", str(ROOT), f"VENV={tmp_path}/venv", "train-tools")
+    assert ("--extra-index-url" in printed) == has_index
 
 
 @pytest.mark.parametrize("target", ["stream", "serve", "train-tools"])
