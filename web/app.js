@@ -16,8 +16,18 @@ import { Microphone, explain } from "./microphone.js";
 const NUM_LATENCIES = 20; // the maximum of this many is shown
 const PATIENCE_MS = 3000; // wait for the last words before the user may stop waiting
 const SILENCE_MS = 6000; // until the overlay is cleared
-// /?overlay: the last two lines over a video, for a browser source of OBS. It starts without a key press.
-const OVERLAY = new URLSearchParams(location.search).has("overlay");
+// /?overlay: the last lines over a video, for a browser source of OBS. It starts without a key press.
+const QUERY = new URLSearchParams(location.search);
+const OVERLAY = QUERY.has("overlay");
+// A color may lack its #, which a URL cannot contain.
+const color = (text) => [text, `#${text}`].find((name) => CSS.supports("color", name));
+// What the query may set: its form in style.css, nothing if it is wrong; and its range.
+const STYLES = {
+  lines: [(text) => /^[1-9]$/.test(text) && text, "a number from 1 to 9"],
+  size: [(text) => /^\d{1,3}$/.test(text) && text >= 8 && `${text}px`, "pixels from 8 to 999"],
+  color: [color, "a color of CSS, such as yellow or ffcc00"],
+  background: [color, "a color of CSS, such as black or 000000a0"],
+};
 
 const $ = (id) => document.getElementById(id);
 const captions = new Captions($("captions"), $("finals"), $("partial"));
@@ -207,6 +217,35 @@ function changeDevice() {
   if (again) stop();
 }
 
+// Sets the variables of style.css from the query.
+function styleOverlay() {
+  for (const [name, [form, range]] of Object.entries(STYLES)) {
+    const given = QUERY.get(name), value = given !== null && form(given);
+    if (value) document.documentElement.style.setProperty(`--overlay-${name}`, value);
+    else if (given !== null) throw new Error(`${name} in the address is ${given}: it must be ${range}.`);
+  }
+}
+
+// A window that stays above all others and has only the captions (Document Picture-in-Picture, in Chromium).
+async function float() {
+  const view = await documentPictureInPicture.requestWindow({ width: 720, height: 150 });
+  const box = $("captions"), place = box.parentElement;
+  const style = document.createElement("link");
+  style.rel = "stylesheet";
+  style.href = document.querySelector('link[rel="stylesheet"]').href;
+  style.onload = () => (box.scrollTop = box.scrollHeight);
+  view.document.title = document.title;
+  view.document.documentElement.className = "overlay floating";
+  view.document.head.append(style);
+  view.document.body.append(box);
+  place.classList.add("away");
+  view.addEventListener("pagehide", () => {
+    place.prepend(box);
+    place.classList.remove("away");
+    box.scrollTop = box.scrollHeight;
+  });
+}
+
 function blankAfterSilence() {
   clearTimeout(blank);
   document.body.classList.remove("blank");
@@ -276,6 +315,7 @@ const actions = {
     showTools();
   },
   open: () => $("file").click(),
+  float: () => (window.documentPictureInPicture.window ? documentPictureInPicture.window.close() : float()),
   dismiss: () => page.showError(""),
 };
 for (const [id, action] of Object.entries(actions)) $(id).addEventListener("click", action);
@@ -295,7 +335,7 @@ for (const type of ["dragover", "drop", "dragleave"]) {
   });
 }
 
-const SHORTCUTS = { KeyL: "listen", KeyO: "open", KeyC: "copy", KeyT: "save-text", KeyS: "save-srt", KeyX: "clear" };
+const SHORTCUTS = { KeyL: "listen", KeyO: "open", KeyC: "copy", KeyT: "save-text", KeyS: "save-srt", KeyX: "clear", KeyW: "float" };
 document.addEventListener("keydown", (event) => {
   const id = SHORTCUTS[event.code];
   if (OVERLAY || !id || !event.altKey || event.ctrlKey || event.metaKey || event.shiftKey || event.repeat) return;
@@ -319,8 +359,10 @@ for (const [id, title] of FIGURES) {
   $("figures").append(box);
 }
 document.documentElement.classList.toggle("overlay", OVERLAY);
+$("float").hidden = !window.documentPictureInPicture;
 listDevices();
 try {
+  if (OVERLAY) styleOverlay();
   await engine.load();
   $("listen").disabled = false;
   page.status("Ready.");

@@ -4,7 +4,7 @@
 //         SPEECH.wav (16 kHz, mono) is the microphone's audio; sent audio, saved files, and FINALS as SRT are in FOLDER
 //     node server_page.mjs pages PYTHON SPEECH.wav TALK FOLDER
 //         overlay: /?overlay with SPEECH.wav as the microphone, without any key or click; overlay.png is
-//         in FOLDER. file: TALK is dropped on the page, and then chosen; sent audio and saved files are in FOLDER.
+//         in FOLDER. float: the captions in their own window, floating.png. file: TALK is dropped on the page, and then chosen; sent audio and saved files are in FOLDER.
 //         silence.wav of FOLDER is stopped before its end, and then captioned
 //     node server_page.mjs screenshot PYTHON SPEECH.wav PICTURE.png [WIDTH HEIGHT light|dark]
 import { spawn } from "node:child_process";
@@ -173,6 +173,7 @@ async function pages(python, wav, talk, folder) {
   try {
     return {
       overlay: await overlay(await context.newPage(), server.url, folder),
+      float: await float(await context.newPage(), server.url, folder),
       file: await file(await context.newPage(), server.url, talk, folder),
     };
   } finally {
@@ -196,8 +197,36 @@ async function overlay(page, url, folder) {
   const listening = await page.locator("body.listening").count();
   await page.screenshot({ path: `${folder}/overlay.png`, omitBackground: true });
   const error = await text(page, "error");
+  await page.goto(`${url}/?overlay&lines=3&size=40&color=ffcc00&background=000000a0`);
+  await page.waitForFunction(() => document.querySelectorAll("#finals li").length >= 1);
+  const styled = await page.evaluate(() => {
+    const { height, fontSize, color, backgroundColor } = getComputedStyle(document.getElementById("captions"));
+    return [height, fontSize, color, backgroundColor];
+  });
+  await page.goto(`${url}/?overlay&lines=many`);
+  const refused = await alert(page);
   await page.close();
-  return { ...seen, listening, error };
+  return { ...seen, listening, error, styled, refused };
+}
+
+async function float(page, url, folder) {
+  await page.goto(url);
+  await ready(page);
+  const opened = page.context().waitForEvent("page");
+  await page.click("#float");
+  const view = await opened;
+  await page.click("#listen");
+  await view.waitForFunction(() => document.querySelectorAll("#finals li").length >= 2);
+  const seen = { finals: await view.locator("#finals span").allTextContents() };
+  await view.setViewportSize({ width: 720, height: 150 });
+  await view.screenshot({ path: `${folder}/floating.png` });
+  seen.size = await view.evaluate(() => parseFloat(getComputedStyle(document.getElementById("captions")).fontSize));
+  seen.shown = await view.locator("button, select, time").filter({ visible: true }).count();
+  await page.click("#float");
+  await page.locator("#captions").waitFor();
+  seen.after = (await page.locator("#finals span").allTextContents()).slice(0, seen.finals.length);
+  await page.close();
+  return seen;
 }
 
 async function drop(page, name, bytes) {

@@ -92,6 +92,12 @@ def new_parser() -> Parser:
         action="store_true",
         help="with --system-audio: caption the microphone, too; texts are labeled me and others",
     )
+    sources.add_argument(
+        "--keep-echo",
+        action="store_true",
+        help="with --microphone: also caption what the microphone hears from the loudspeaker (default: leave out words "
+        "that were played)",
+    )
     dictation = parser.add_argument_group("dictation")
     dictation.add_argument(
         "--type",
@@ -219,6 +225,8 @@ def _check_sources(parser: Parser, args: argparse.Namespace) -> None:
         )
     names_microphone = args.device is not None or args.channel is not None
     args.microphone = args.microphone or (args.system_audio and names_microphone)
+    if args.keep_echo and not args.microphone:
+        parser.error("--keep-echo is for the microphone beside the system audio: give --system-audio --microphone")
     if args.type is None and args.paused:
         parser.error("--paused is for dictation: give --type as well")
     if args.type is not None:

@@ -184,7 +184,10 @@ def _captions(args: argparse.Namespace, parser: Parser, interrupt: _Interrupt, s
         Source(microphone, recognizer.stream(), label if several else "", may_be_silent=label == "others")
         for label, microphone in opened
     ]
-    return _live(lambda output: Live(sources, output, args.stats, begun_ns), args, interrupt)
+    from asr.streaming.terminal.echo import Echoes
+
+    echoes = Echoes() if several and not args.keep_echo else None
+    return _live(lambda output: Live(sources, output, args.stats, begun_ns, echoes), args, interrupt)
 
 
 def _dictation(args: argparse.Namespace, parser: Parser, interrupt: _Interrupt, stack: contextlib.ExitStack) -> int:

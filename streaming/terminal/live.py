@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from asr.streaming.events import Partial
 from asr.streaming.resampler import SAMPLE_RATE
 from asr.streaming.terminal.stats import Stats
 
@@ -20,9 +21,14 @@ if TYPE_CHECKING:
     from asr.streaming.events import Event
     from asr.streaming.stream import Stream
     from asr.streaming.terminal.captions import Captions
+    from asr.streaming.terminal.echo import Echoes
     from asr.streaming.terminal.output import Output
 
 WAIT_S = 0.1
+ECHO = (
+    "the microphone hears the loudspeaker: words that were played are left out (--keep-echo shows them; headphones "
+    "avoid this)"
+)
 
 
 @dataclass
@@ -39,14 +45,23 @@ class Source:
 class Live:
     """Live captions: call `step` repeatedly, then `finish`."""
 
-    def __init__(self, sources: Sequence[Source], output: Output, with_stats: bool, begun_ns: int = 0) -> None:
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        output: Output,
+        with_stats: bool,
+        begun_ns: int = 0,
+        echoes: Echoes | None = None,
+    ) -> None:
         """begun_ns: a time on the clock of `time.monotonic_ns` before any source was opened. With several sources,
-        times count from it; with a single source, from its first sample."""
+        times count from it; with a single source, from its first sample.
+        echoes: removes what the second source plays from what the first one hears."""
         self.stats = Stats()
         self._sources = sources
         self._output = output
         self._with_stats = with_stats
         self._begun_ns = begun_ns
+        self._echoes = echoes
         self._status_view = _StatusView(output.captions, sources[0].may_be_silent) if output.captions else None
         output.begin("microphone", several=False)
 
@@ -92,6 +107,15 @@ class Live:
             self._show_event(event, source.label)
 
     def _show_event(self, event: Event, label: str) -> None:
+        if self._echoes and label != self._sources[0].label:
+            self._echoes.played(event)
+        elif self._echoes:
+            is_first = not self._echoes.num_removed
+            heard = self._echoes.without_echo(event)
+            if is_first and self._echoes.num_removed:
+                self._output.warn(ECHO)
+            # A partial without words takes back what was shown of the utterance.
+            event = heard or Partial("", event.start, event.end)
         self._output.show(event, label)
         if self._status_view and event.type == "partial" and label == self._sources[0].label:
             self._status_view.meter.has_words |= bool(event.text)

@@ -132,11 +132,20 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
 def test_the_overlay_is_two_lines_over_nothing(pages: tuple[Any, Path]) -> None:
     seen, folder = pages[0]["overlay"], pages[1]
     assert seen.pop("size") > 60 and abs(seen.pop("lines") - 2) < 0.05
+    assert seen.pop("styled") == ["156px", "40px", "rgb(255, 204, 0)", "rgba(0, 0, 0, 0.627)"]
+    assert seen.pop("refused") == "lines in the address is many: it must be a number from 1 to 9."
     assert seen == {"atEnd": True, "controls": 0, "listening": 1, "error": ""}
     pixels = imread(folder / "overlay.png")  # (height, width, 4) float32 in 0 to 1
     rows, columns = np.nonzero(pixels[..., 3])
     assert not pixels[:360, :, 3].any() and not pixels[:, :10, 3].any()  # the video shows
     assert len(rows) > 1000 and np.ptp(columns) > 400  # and there is text
+
+
+def test_the_captions_float_in_their_own_window(pages: tuple[Any, Path]) -> None:
+    seen = pages[0]["float"]
+    assert len(seen["finals"]) >= 2 and all(seen["finals"])
+    assert 15 < seen["size"] < 40 and seen["shown"] == 0
+    assert seen["after"] == seen["finals"]  # back on the page
 
 
 def test_a_file_is_captioned_where_it_is_dropped(pages: tuple[Any, Path]) -> None:
