@@ -24,6 +24,7 @@ from asr.cli import main
 from asr.data.manifests import Utterance, read_table
 from asr.streaming.corpus.texts import Done, Stopped, Task
 from asr.streaming.corpus.workers import Outcome, run_workers
+from asr.streaming.terminal.layout import DEFAULTS
 from asr.streaming.terminal.options import add_recognition_options
 from asr.tables import Recording
 
@@ -67,7 +68,7 @@ def reader_of(pipe: Path) -> int:
 def test_text_is_the_streams_and_becomes_a_label(
     corpus: Path, recognizer: Recognizer, conversation: np.ndarray, options: Namespace, tmp_path: Path
 ) -> None:
-    task, long = Task(options, tmp_path, srt=True), recording(corpus, "a/long.wav", "ann")
+    task, long = Task(options, tmp_path, srt=DEFAULTS), recording(corpus, "a/long.wav", "ann")
     assert task.do(recognizer, long) == Done(round(len(conversation) / 16000, 3))
     assert files(tmp_path) == ["talks/a/long.jsonl", "talks/a/long.srt"] and task.is_done(long)
     rows = [json.loads(line) for line in (tmp_path / "talks/a/long.jsonl").read_text().splitlines()]
@@ -90,9 +91,9 @@ def test_subtitles_that_are_wanted_later_need_no_recognizer(
     corpus: Path, recognizer: Recognizer, options: Namespace, tmp_path: Path
 ) -> None:
     long = recording(corpus, "a/long.wav")
-    Task(options, tmp_path / "at once", srt=True).do(recognizer, long)
+    Task(options, tmp_path / "at once", srt=DEFAULTS).do(recognizer, long)
     Task(options, tmp_path / "later").do(recognizer, long)
-    later = Task(options, tmp_path / "later", srt=True)
+    later = Task(options, tmp_path / "later", srt=DEFAULTS)
     assert not later.is_done(long)
     later.do(None, long)  # type: ignore[arg-type]
     subtitles = [tmp_path / folder / "talks/a/long.srt" for folder in ("at once", "later")]

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from asr.runtime.search import Word
 from asr.streaming.events import Event, Final, Partial
-from asr.streaming.terminal.subtitles import Cue, Cues, Subtitles, document
+from asr.streaming.terminal.cues import Cue, Cues
+from asr.streaming.terminal.subtitles import Subtitles, document
 
 
 def final(text: str, start_s: float = 0.0, word_s: float = 0.3, pauses: dict[str, float] | None = None) -> Final:
