@@ -202,7 +202,7 @@ def parse(parser: Parser, argv: Sequence[str] | None) -> argparse.Namespace:
     elif args.existing != "keep":
         parser.error(f"--{args.existing} is for an output file: give --output as well")
     if not is_folder(args.output):
-        folder = f"in a folder: --output {args.output or 'subtitles'}/"
+        folder = "in a folder: --output texts/"
         if len(args.format) > 1:
             parser.error(f"{len(args.format)} formats need a file each, {folder}")
         if len(paths) > 1 and args.format[0] in SUBTITLES:

@@ -276,6 +276,24 @@ def test_wrong_or_other_options_leave_the_folder_unchanged(
     assert main([*arguments, "--beam-size", "256"]) == 0
 
 
+def test_subtitles_have_one_layout(
+    corpus: Path, tiny_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["transcribe", str(corpus), "--out", str(tmp_path), "--model", str(tiny_onnx), "--jobs", "1"]
+    assert main([*arguments, "--line-length", "12"]) == 1
+    assert "--line-length is for subtitles: give --srt as well" in capsys.readouterr().err
+    assert main(arguments) == 0 and not list(tmp_path.rglob("*.srt"))
+    assert main([*arguments, "--srt", "--line-length", "12", "--max-lines", "1"]) == 0  # wanted later
+    text = (tmp_path / "talks/a/long.srt").read_text()
+    lines = [line for line in text.splitlines() if line and "-->" not in line and not line.isdigit()]
+    assert len(lines) == text.count("-->") > 3 and max(map(len, lines)) <= 12
+    capsys.readouterr()
+    assert main([*arguments, "--srt"]) == 1
+    assert "made with --line-length 12, now it is --line-length 42" in capsys.readouterr().err
+    assert main([*arguments, "--srt", "--line-length", "12", "--max-lines", "1"]) == main(arguments) == 0
+    assert (tmp_path / "talks/a/long.srt").read_text() == text
+
+
 def test_recording_that_killed_a_ray_worker_is_skipped(corpus: Path, options: Namespace, tmp_path: Path) -> None:
     from asr.streaming.corpus.on_ray import RayWorker
 

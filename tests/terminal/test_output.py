@@ -16,7 +16,9 @@ from support.terminal import Terminal
 from asr.runtime.search import Word
 from asr.streaming.events import Error, Event, Final, Gap, Partial
 from asr.streaming.terminal.formats import FORMATS, format_of, output_path
+from asr.streaming.terminal.layout import Layout
 from asr.streaming.terminal.output import Output, OutputError
+from asr.streaming.terminal.subtitles import document
 
 
 def final(text: str) -> Event:
@@ -93,6 +95,31 @@ def test_a_folder_takes_a_file_for_each_recording(tmp_path: Path, capsys: pytest
     assert capsys.readouterr() == ("", "")
 
 
+def test_several_formats_are_files_of_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    layout = Layout(max_words=1, timestamps=True)
+    with Output(("text", "json", "srt"), f"{tmp_path}/", layout=layout) as output:
+        assert output.wants_partials
+        show(output, *EVENTS, name="talk.mp3")
+        show(output, TROUBLE, name="broken.mp3", several=True)
+    texts = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    assert sorted(texts) == ["talk.jsonl", "talk.srt", "talk.txt"]
+    assert texts["talk.txt"] == "[00:00:00.000 --> 00:00:01.500] A B\n[00:00:00.000 --> 00:00:01.500] É C\n"
+    assert [json.loads(line) for line in texts["talk.jsonl"].splitlines()] == [event.to_dict() for event in EVENTS]
+    assert texts["talk.srt"].count("-->") == 4
+    trouble = "asr-stream: trouble\n"  # of the text, and of the recording without files
+    assert capsys.readouterr() == ("", f"{trouble}asr-stream: 0.500 s of audio were lost at 2.00 s\n{trouble}")
+
+
+def test_one_of_several_files_that_cannot_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.srt").mkdir()
+    with Output(("text", "srt"), f"{tmp_path}/") as output:
+        show(output, *EVENTS[:2])
+    assert output.failed and (tmp_path / "a.txt").read_text() == "A B\n"
+    out, err = capsys.readouterr()
+    assert out == "1\n00:00:00,000 --> 00:00:02,000\nA B\n\n"
+    assert err.startswith(f"asr-stream: cannot write {tmp_path}/a.srt: ") and err.count("\n") == 1
+
+
 def test_an_output_that_cannot_be_opened(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for path in (f"{tmp_path}/missing/notes.txt", f"{tmp_path}/file/"):
@@ -147,7 +174,9 @@ def test_json_names_all_errors_once_it_begins(tmp_path: Path, capsys: pytest.Cap
     assert capsys.readouterr() == ("", "asr-stream: trouble\n")
 
 
-@pytest.mark.parametrize(("format", "empty"), [("text", ""), ("json", ""), ("srt", ""), ("vtt", "WEBVTT\n\n")])
+@pytest.mark.parametrize(
+    ("format", "empty"), [("text", ""), ("json", ""), ("srt", ""), ("vtt", "WEBVTT\n\n"), ("ass", document("ass", []))]
+)
 def test_silent_recording_replaces_an_older_text(format: str, empty: str, tmp_path: Path) -> None:
     path = tmp_path / "notes"
     path.write_text("former")
@@ -215,6 +244,13 @@ def test_text_becomes_captions(monkeypatch: pytest.MonkeyPatch) -> None:
         show(output, *EVENTS, PARTIAL, several=True)
         gap = "0.500 s of audio were lost at 2.00 s"
         assert terminal.text == ["== a.wav ==", "A B", "trouble", gap, "É C", "A"]
+
+
+def test_captions_have_the_time_stamps_of_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_terminal(monkeypatch)
+    with Output(("text",), layout=Layout(timestamps=True)) as output:
+        show(output, *EVENTS[:2], PARTIAL)
+        assert terminal.text == ["[00:00:00.000 --> 00:00:01.500] A B", "A"]
 
 
 def test_captions_are_shown_beside_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
