@@ -34,6 +34,10 @@ _TOLERANCE = 2 * 1152
 """Maximum number of samples that an MP3 may lack compared with its header, because its last frames are padding."""
 
 
+class StartAfterEndError(AudioFileError):
+    """The part to read begins after the end of the audio."""
+
+
 def read_blocks(
     path: str | Path | IO[bytes],
     raw_rate: int | None = None,
@@ -51,7 +55,8 @@ def read_blocks(
         its beginning, the pipe of a process, or any other object with `read`, such as `io.BytesIO`, which is read to
         its end before the first block.
     raw_rate: the content is raw samples at this rate: int16, little-endian, mono.
-    stopped: called while the reader waits for a pipe or searches a file; if true, the audio has ended.
+    stopped: called between blocks, and while the reader waits for a pipe or searches a file; if true, the audio has
+        ended.
     max_s: maximum duration of the audio that is yielded, in seconds.
     channel: "mix": the average of all channels; if they cancel each other, the first one. A number from 1: this one.
         "each": all channels, (num_samples, num_channels).
@@ -61,7 +66,7 @@ def read_blocks(
 
     Concatenated Ogg or MP3 recordings in one file are read one after the other.
     Raises AudioFileError for unreadable content and if the audio ends before `start_s`; for a truncated file, after its
-    last block. Raises ValueError for a negative start and a duration that is not positive. Raises MemoryError.
+    last block. Raises ValueError for a negative `start_s`, and if `duration_s` is not positive. Raises MemoryError.
     """
     if not start_s >= 0:
         raise ValueError(f"start_s is {start_s}; it must be at least 0")
@@ -98,9 +103,8 @@ def read_blocks(
                     raise AudioFileError(f"{name} holds no audio")
                 if not yielded_s:
                     length = f"less than {start_s:g} s" if done_s == opened.begin_s else f"{done_s:.1f} s"
-                    raise AudioFileError(
-                        f"{name} lasts {length}; the start is {start_s:g} s: choose one before its end"
-                    )
+                    reason = f"{name} lasts {length}; the start is {start_s:g} s: choose one before its end"
+                    raise StartAfterEndError(reason)
     except (RuntimeError, TypeError, OSError) as error:  # TypeError: a headerless format, by suffix
         reason = reason_of(error)
         if getattr(error, "errno", 0) == errno.ENOMEM or "malloc" in reason:

@@ -319,8 +319,8 @@ def test_models(client: openai.OpenAI) -> None:
         (
             [("start", "20")],
             audio_file(np.zeros(16000, np.int16)),
-            "file",
-            "the file lasts 1.0 s; the start is 20 s: choose one before its end",
+            "start",
+            "the file lasts 1.0 s; the start is 20 s: choose one before its end$",
         ),
         ([("model", "tiny")], None, "file", "the audio is missing"),
         ([("file", "RIFF")], None, "file", "the audio is missing"),

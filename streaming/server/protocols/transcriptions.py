@@ -30,6 +30,7 @@ from starlette.types import Receive, Scope, Send
 
 from asr._core import language_name
 from asr.channels import Channel, label_of, parse_channel
+from asr.streaming.audio.audio_file import StartAfterEndError
 from asr.streaming.audio.ffmpeg import find_ffmpeg
 from asr.streaming.events import Error, Final, spaced, timed_word
 from asr.streaming.server.protocols.common import (
@@ -283,6 +284,8 @@ async def _finals(server: Server, session: Session, upload: Upload, options: Opt
         raise ProtocolError(reason, "channel", "overloaded", status=503) from error
     except MemoryError as error:
         raise ProtocolError(f"{error}; try again later", status=503) from error
+    except StartAfterEndError as error:
+        raise ProtocolError(str(error), "start") from error
     except ValueError as error:  # AudioFileError, or a sample rate out of range
         if isinstance(error.__cause__, OSError):
             raise ProtocolError(f"{error}; try again later", status=500) from error
