@@ -6,10 +6,13 @@ Times are in seconds from the start of the stream; lost audio counts as time.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from asr.runtime.search import Word
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,16 @@ class Event:
         if not self.raw:
             object.__setattr__(self, "raw", self.text)
             object.__setattr__(self, "raw_words", self.words)
+
+    def shifted(self, by_s: float) -> Self:
+        """This event with all its times later by `by_s` seconds, as when the stream had begun within a recording."""
+        return replace(
+            self,
+            start=self.start + by_s,
+            end=self.end + by_s,
+            words=_shifted(self.words, by_s),
+            raw_words=_shifted(self.raw_words, by_s),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON: times to the millisecond, confidences to three digits; `raw` if it differs."""
@@ -73,6 +86,10 @@ def joined(words: Iterable[str]) -> str:
 def timed_word(word: Word) -> dict[str, Any]:
     """Plain values for JSON: times to the millisecond."""
     return {"word": word.word, "start": round(word.start, 3), "end": round(word.end, 3)}
+
+
+def _shifted(words: tuple[Word, ...], by_s: float) -> tuple[Word, ...]:
+    return tuple(word._replace(start=word.start + by_s, end=word.end + by_s) for word in words)
 
 
 def _plain_values(words: tuple[Word, ...]) -> list[dict[str, Any]]:
@@ -130,6 +147,10 @@ class Final(Event):
     endpoint: str = "end_of_audio"
     alternatives: tuple[Alternative, ...] = ()
     num_taken_back: int = 0
+
+    def shifted(self, by_s: float) -> Self:
+        others = tuple(replace(other, words=_shifted(other.words, by_s)) for other in self.alternatives)
+        return replace(super().shifted(by_s), alternatives=others)
 
     def to_dict(self) -> dict[str, Any]:
         """Includes `alternatives` and `num_taken_back` only if there are any."""

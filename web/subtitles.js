@@ -1,4 +1,4 @@
-// Finals as SRT, with the same cues as asr.streaming.terminal.subtitles: one or two lines of at most 42 characters, 1 to
+// Finals as SRT, with the same cues as asr.streaming.terminal.cues: one or two lines of at most 42 characters, 1 to
 // 7 seconds, cut at punctuation and pauses into parts of similar length. That module gives the reasons.
 
 const LINE_LENGTH = 42;

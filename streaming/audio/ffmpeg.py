@@ -41,9 +41,9 @@ _DAMAGED = re.compile("premature|partial file|truncat|invalid|exceed|corrupt|err
 class Ffmpeg:
     """A running ffmpeg, as a context manager; `output` is its standard output."""
 
-    def __init__(self, program: str, file: IO[bytes], name: str, reason: str) -> None:
+    def __init__(self, program: str, file: IO[bytes], name: str, reason: str, begin_s: float = 0.0) -> None:
         """program: see `find_ffmpeg`. file: a file with a `fileno`, read from its beginning. name: for messages.
-        reason: why libsndfile cannot read the file; empty if it was not tried.
+        reason: why libsndfile cannot read the file; empty if it was not tried. begin_s: seconds of audio to skip.
         """
         self._name, self._reason = name, reason
         num_mb = os.fstat(file.fileno()).st_size / 1e6
@@ -53,7 +53,8 @@ class Ffmpeg:
         file.seek(0)
         command = [program, "-nostdin", "-v", "error", "-protocol_whitelist", "file,pipe", "-threads", "1"]
         # Without an offset, MPEG-TS would begin with its audio, although the video may begin earlier.
-        command += ["-itsoffset", "0.000001", "-format_whitelist", ",".join(FORMATS), "-i", "file:/dev/stdin"]
+        command += ["-itsoffset", "0.000001", "-format_whitelist", ",".join(FORMATS)]
+        command += [*(("-ss", f"{begin_s:.6f}") if begin_s else ()), "-i", "file:/dev/stdin"]
         command += ["-map", "0:a:0", *IN_TIME, "-c:a", "pcm_s16le", "-f", "wav", "pipe:1"]
         if os.name == "posix":  # the shell sets the limits before the program begins, whatever other threads do
             limits = f"ulimit -v {MAX_MEMORY // 1024}; ulimit -t {self._max_cpu_s}"

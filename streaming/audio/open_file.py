@@ -55,17 +55,27 @@ class Opened:
 
     check: called with the seconds of audio after the last recording. Raises AudioFileError if audio was lost that the
         headers of the recordings do not show.
+    can_seek: whether their content is a file. begin_s: seconds of audio that were skipped before the first of them.
     """
 
     recordings: Iterator[tuple[SequentialFile, bool]]
     check: Callable[[float], None] = lambda done_s: None
+    can_seek: bool = False
+    begin_s: float = 0.0
 
 
 @contextlib.contextmanager
 def open_recordings(
-    path: str | Path | IO[bytes], raw_rate: int | None, stopped: Callable[[], object], warn: Callable[[str], object]
+    path: str | Path | IO[bytes],
+    raw_rate: int | None,
+    stopped: Callable[[], object],
+    warn: Callable[[str], object],
+    start_s: float = 0.0,
 ) -> Iterator[Opened]:
-    """For the arguments see `read_blocks`. Raises the errors of libsndfile, OSError and AudioFileError."""
+    """For the arguments see `read_blocks`. start_s: audio before it is not needed, but may be there, see `begin_s`.
+
+    Raises the errors of libsndfile, OSError and AudioFileError.
+    """
     name = name_of(path)
     with contextlib.ExitStack() as stack:
         file: Any = _open_file(path, stack)
@@ -82,7 +92,7 @@ def open_recordings(
             content = pipe.read_all() if head.strip(b"\0") else head
             file = _open_file(BytesIO(content), stack)
         elif raw_rate is not None:
-            yield Opened(iter([(_sound_file(file.fileno(), raw_rate), True)]))
+            yield Opened(iter([(_sound_file(file.fileno(), raw_rate), True)]), can_seek=True)
             return
         head = file.read(_HEAD)
         if not head:
@@ -103,8 +113,10 @@ def open_recordings(
             if not reason:
                 trouble = f"{name} is {FFMPEG_KINDS[kind]}, which needs ffmpeg, and ffmpeg"
             raise AudioFileError(f"{trouble} is not installed: {HOW_TO_INSTALL}")
-        ffmpeg = stack.enter_context(Ffmpeg(program, file, name, reason))
-        yield _of_ffmpeg(ffmpeg, name, stopped, warn)
+        # In other containers, such as MPEG-TS, ffmpeg may miss the position, or decode half a frame.
+        begin_s = start_s if kind in FFMPEG_KINDS else 0.0
+        ffmpeg = stack.enter_context(Ffmpeg(program, file, name, reason, begin_s))
+        yield _of_ffmpeg(ffmpeg, name, stopped, warn, begin_s)
 
 
 def name_of(path: str | Path | IO[bytes]) -> str:
@@ -276,10 +288,12 @@ def _of_libsndfile(
             raise AudioFileError(f"{name} is cut short: it ends in the middle of a recording, after {done_s:.1f} s")
 
     recordings = itertools.chain([first], map(_sound_file, sources[1:]))
-    return Opened(zip(recordings, is_sized, strict=True), check)
+    return Opened(zip(recordings, is_sized, strict=True), check, can_seek=True)
 
 
-def _of_ffmpeg(ffmpeg: Ffmpeg, name: str, stopped: Callable[[], object], warn: Callable[[str], object]) -> Opened:
+def _of_ffmpeg(
+    ffmpeg: Ffmpeg, name: str, stopped: Callable[[], object], warn: Callable[[str], object], begin_s: float
+) -> Opened:
     pipe = Pipe(ffmpeg.output, stopped, ffmpeg.max_wait_s)
 
     def check(done_s: float) -> None:
@@ -287,7 +301,7 @@ def _of_ffmpeg(ffmpeg: Ffmpeg, name: str, stopped: Callable[[], object], warn: C
             warn(f"{name}: {said}")
 
     has_audio = bool(pipe.peek(_HEAD))
-    return Opened(iter([(_sound_file(pipe), False)] if has_audio else []), check)
+    return Opened(iter([(_sound_file(pipe), False)] if has_audio else []), check, begin_s=begin_s)
 
 
 def _unsized(name: str) -> str:

@@ -19,6 +19,7 @@ from asr.streaming.corpus.progress import Progress
 from asr.streaming.corpus.recordings import find_recordings, longest_first, parse_shard
 from asr.streaming.corpus.texts import Task, write_rows
 from asr.streaming.corpus.workers import error_line, run_workers
+from asr.streaming.terminal.layout import add_layout_options, layout_of, rows
 from asr.streaming.terminal.options import ASSETS, add_recognition_options
 from asr.tables import Recording, Refusal
 from asr.text import printable
@@ -60,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the transcripts")
     parser.add_argument("--srt", action="store_true", help="also write subtitles, one file per recording")
+    add_layout_options(parser, ("srt",))
     parser.add_argument("--audio-root", metavar="DIR", help="base folder of relative paths in tables")
     parser.add_argument(
         "--channel",
@@ -95,7 +97,10 @@ def run(args: argparse.Namespace) -> int:
     shard, num_shards = parse_shard(args.shard) if args.shard else (1, 1)
     found = find_recordings(args.inputs, args.audio_root)[shard - 1 :: num_shards]
     options = argparse.Namespace(**{name: getattr(args, name) for name in _option_names()})
-    task = Task(options, args.out.absolute(), args.srt, channel)
+    given = [flag(row.name) for row in rows(("srt",)) if getattr(args, row.name) is not None]
+    if given and not args.srt:
+        raise ValueError(f"{given[0]} is for subtitles: give --srt as well")
+    task = Task(options, args.out.absolute(), layout_of(args, ("srt",)) if args.srt else None, channel)
     task.out.mkdir(parents=True, exist_ok=True)
     is_new = _check_settings(task)
 
@@ -123,10 +128,10 @@ def run(args: argparse.Namespace) -> int:
             (task.out / SETTINGS).unlink()
         raise
     if channel == "mix":
-        rows = [row for each in recordings if (row := task.row(each)) is not None]
+        manifest = [row for each in recordings if (row := task.row(each)) is not None]
         name = f"manifest.{shard}-of-{num_shards}.jsonl" if args.shard else "manifest.jsonl"
         try:
-            write_rows(task.out / name, rows)
+            write_rows(task.out / name, manifest)
         except OSError as error:
             failed.append((str(task.out / name), error_line(error)))
     else:
@@ -149,17 +154,20 @@ def _check_settings(task: Task) -> bool:
         if name in ASSETS and value and Path(value).is_file():
             settings[name] = f"{Path(value).name}, sha256 {hashlib.sha256(Path(value).read_bytes()).hexdigest()[:16]}"
     path = task.out / SETTINGS
+    layout = {row.name: getattr(task.srt, row.name) for row in rows(("srt",))} if task.srt else {}
     try:
         former = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        write_rows(path, [settings])
+        write_rows(path, [settings | layout])
         return True
-    for name, value in settings.items():
-        if former.get(name) != value:
+    for name, value in (settings | layout).items():
+        if former.get(name) != value and (name in former or name not in layout):
             raise ValueError(
                 f"{task.out} holds texts made with {_shown(name, former.get(name))}, now it is "
                 f"{_shown(name, value)}: give the same options, or another --out"
             )
+    if not layout.keys() <= former.keys():  # the first run with subtitles
+        write_rows(path, [former | layout])
     return False
 
 

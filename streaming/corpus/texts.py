@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asr.channels import Channel
 from asr.files import part_of, replacing
+from asr.streaming.terminal.layout import Layout
 from asr.tables import Recording
 
 if TYPE_CHECKING:
@@ -39,13 +40,13 @@ class Stopped(Exception):
 class Task:
     """The work to do for each recording. Can be sent to other processes.
 
-    options: those of `add_recognition_options`. out: the folder for texts. srt: whether to write subtitles. channel:
-    see `read_blocks`.
+    options: those of `add_recognition_options`. out: the folder for texts. srt: the layout of subtitles, if they are
+    written. channel: see `read_blocks`.
     """
 
     options: Namespace
     out: Path
-    srt: bool = False
+    srt: Layout | None = None
     channel: Channel = "mix"
 
     def recognizer(self) -> Recognizer:
@@ -71,10 +72,10 @@ class Task:
             events, done = self._recognize(recognizer, recording, stopped)
         finals = [(event, label) for event, label in events if event.type == "final"]
         target.parent.mkdir(parents=True, exist_ok=True)
-        for path in subtitles:
+        if self.srt:
             from asr.streaming.terminal.subtitles import labeled_document
 
-            _write(path, labeled_document("srt", finals))
+            _write(subtitles[0], labeled_document("srt", finals, self.srt))
         if not target.exists():
             rows = [event.to_dict() | ({"label": label} if label else {}) for event, label in events]
             write_rows(target, [_row(recording, [event for event, _ in finals], done.audio_s), *rows])
@@ -113,7 +114,7 @@ class Task:
 
     def _paths(self, recording: Recording) -> list[Path]:
         # Not with_suffix: an id may contain dots.
-        return [self.out / f"{recording.id}{suffix}" for suffix in (".jsonl", ".srt")[: 1 + self.srt]]
+        return [self.out / f"{recording.id}{suffix}" for suffix in (".jsonl", ".srt")[: 2 if self.srt else 1]]
 
 
 def read_finals(path: Path) -> list[tuple[Event, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -13,9 +14,11 @@ from asr.channels import parse_channel
 from asr.command import Parser
 from asr.options import flag
 from asr.streaming.audio.open_file import STDIN
-from asr.streaming.terminal.formats import FORMATS, format_of, is_folder, is_taken, output_path
+from asr.streaming.terminal.formats import FORMATS, format_of, is_folder, is_taken, output_path, parse_formats
+from asr.streaming.terminal.layout import SUBTITLES, add_layout_options, layout_of
 from asr.streaming.terminal.options import add_recognition_options
 from asr.streaming.terminal.typing_tools import TOOLS
+from asr.streaming.timestamps import parse_duration, parse_time
 
 USAGE = """asr-stream [options] [FILE ...]
        asr-stream serve [options]
@@ -33,6 +36,12 @@ examples:
   asr-stream toggle                        pauses dictation, or goes on
   asr-stream talk.mp3 notes.m4a            files, on all cores
   asr-stream talk.flac --output talk.srt   subtitles
+  asr-stream talk.mp4 --output talk.ass --line-length 20 --max-words 4
+                                           short ones, word by word
+  asr-stream talk.mp3 --format srt,vtt,json --output texts/
+                                           several formats
+  asr-stream talk.mp3 --start 1:02:00 --duration 90
+                                           a part of a recording
   asr-stream call.wav --channel each       two speakers on two channels
   asr-stream *.mp3 --format json --output texts/
                                            events for programs, in a file each
@@ -120,18 +129,29 @@ def new_parser() -> Parser:
         metavar="HZ",
         help="the files are raw samples at this rate: 16 bits, little-endian, mono",
     )
+    files.add_argument(
+        "--start",
+        metavar="TIME",
+        help="begin here in each file: seconds or [HH:]MM:SS, as in 90, 1:30 or 1:02:03.5; times in the output remain "
+        "those of the whole file",
+    )
+    files.add_argument("--duration", metavar="TIME", help="recognize this much of each file: seconds or [HH:]MM:SS")
     files.add_argument("-j", "--jobs", type=int, metavar="N", help="files to read in parallel (default: one per core)")
     output = parser.add_argument_group("output")
     output.add_argument(
-        "--format", choices=FORMATS, help="default: by the suffix of --output, else text; json: one event per line"
+        "--format",
+        metavar="FORMAT[,FORMAT...]",
+        help=f"{', '.join(FORMATS)}; several need a folder as --output; default: by the suffix of --output, else text; "
+        "json: one event per line",
     )
     output.add_argument(
         "-o",
         "--output",
         metavar="PATH",
         help="also write the text to this file as it arrives (without a terminal: only to it); a folder (DIR/) gets a "
-        "file for each recording",
+        "file for each recording and format",
     )
+    add_layout_options(output)
     existing = output.add_mutually_exclusive_group()
     existing.add_argument(
         "--overwrite",
@@ -164,8 +184,14 @@ def parse(parser: Parser, argv: Sequence[str] | None) -> argparse.Namespace:
     args = parser.parse_intermixed_args(options)
     args.files += files
     _add_files(parser, args)
-    if args.format is None:
-        args.format = format_of(args.output)
+    try:
+        args.format = (format_of(args.output),) if args.format is None else parse_formats(args.format)
+    except ValueError as error:
+        parser.error(f"--format {error}")
+    try:
+        args.layout = layout_of(args, args.format)
+    except ValueError as error:
+        parser.error(str(error))
     paths = args.file or []
     _check_sources(parser, args)
     if args.jobs is not None and args.jobs < 1:
@@ -181,10 +207,12 @@ def parse(parser: Parser, argv: Sequence[str] | None) -> argparse.Namespace:
             parser.error(f"cannot write {args.output}: {error.strerror}")
     elif args.existing != "keep":
         parser.error(f"--{args.existing} is for an output file: give --output as well")
-    if len(paths) > 1 and args.format in ("srt", "vtt") and not is_folder(args.output):
-        parser.error(
-            f"subtitles of several files need a file each, in a folder: --output {args.output or 'subtitles'}/"
-        )
+    if not is_folder(args.output):
+        folder = "in a folder: --output texts/"
+        if len(args.format) > 1:
+            parser.error(f"{len(args.format)} formats need a file each, {folder}")
+        if len(paths) > 1 and args.format[0] in SUBTITLES:
+            parser.error(f"subtitles of several files need a file each, {folder}")
     return args
 
 
@@ -212,9 +240,15 @@ def _check_sources(parser: Parser, args: argparse.Namespace) -> None:
             parser.error(f"--channel {error}")
         if not not_live and not isinstance(args.channel, int):
             parser.error(f"--channel {args.channel} is for files; of a microphone give the number of one channel")
-    for option, given in (("--realtime", args.realtime), ("--jobs", args.jobs is not None)):
-        if given and not (args.file or args.sample):
-            parser.error(f"{option} is for files: give a FILE as well, or leave it out")
+    for name in ("realtime", "jobs", "start", "duration"):
+        if getattr(args, name) not in (None, False) and not (args.file or args.sample):
+            parser.error(f"{flag(name)} is for files: give a FILE as well, or leave it out")
+    for name, parse_value, default in (("start", parse_time, 0.0), ("duration", parse_duration, math.inf)):
+        try:
+            value = getattr(args, name)
+            setattr(args, name, default if value is None else parse_value(value))
+        except ValueError as error:
+            parser.error(f"{flag(name)} {error}")
     if args.realtime and args.jobs is not None and args.jobs > 1:
         parser.error(f"--jobs is {args.jobs}, but --realtime reads one file after another: leave out one of the two")
     if args.system_audio and not_live:
@@ -252,20 +286,20 @@ def _check_raw_rate(parser: Parser, rate: int, paths: Sequence[str]) -> None:
 def _check_output(parser: Parser, args: argparse.Namespace, paths: Sequence[str]) -> None:
     """Checks that two recordings do not share an output file, and that no file is overwritten without an option."""
     output, in_folder = args.output, is_folder(args.output)
-    if args.existing == "append" and args.format not in ("text", "json"):
+    has_subtitles = not set(SUBTITLES).isdisjoint(args.format)
+    if args.existing == "append" and has_subtitles:
         parser.error("--append: subtitles cannot be continued, since their times begin at 0")
     recordings: dict[Path, str] = {}
-    names = paths or ["sample.wav" if args.sample else "microphone"]
-    targets = [output_path(output, name, args.format) if in_folder else Path(output) for name in names]
-    for path, target in zip(paths, targets, strict=False):
-        if in_folder and target in recordings:
-            parser.error(f"{recordings[target]} and {path} would both be written to {target}")
-        recordings[target] = path
-        if os.path.exists(target) and _is_source(path, target):
-            parser.error(f"--output would overwrite the recording {'of standard input' if path == STDIN else path}")
-    for target in targets:
+    for name in paths or ["sample.wav" if args.sample else "microphone"]:
+        for target in [output_path(output, name, each) for each in args.format] if in_folder else [Path(output)]:
+            if in_folder and target in recordings:
+                parser.error(f"{recordings[target]} and {name} would both be written to {target}")
+            recordings[target] = name
+            if name in paths and os.path.exists(target) and _is_source(name, target):
+                parser.error(f"--output would overwrite the recording {'of standard input' if name == STDIN else name}")
+    for target in recordings:
         if args.existing == "keep" and is_taken(target):
-            ways = "--append or --overwrite" if args.format in ("text", "json") else "--overwrite"
+            ways = "--overwrite" if has_subtitles else "--append or --overwrite"
             parser.error(f"{target} exists already: add {ways}, or choose another --output")
 
 

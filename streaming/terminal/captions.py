@@ -19,7 +19,8 @@ from rich.segment import ControlType
 from rich.text import Text
 
 from asr.streaming.events import Event, Partial
-from asr.streaming.terminal.formats import labeled
+from asr.streaming.terminal.formats import labeled, utterance
+from asr.streaming.terminal.layout import DEFAULTS, Layout
 
 MIN_ROWS = 3
 """Minimum number of rows that a partial may use, if the window has them. In a taller window it may use a third of the
@@ -29,8 +30,9 @@ rows; these still fit if the window becomes narrower."""
 class Captions:
     """Shows captions on a terminal; a context manager. Honors NO_COLOR: nothing is dimmed or colored then."""
 
-    def __init__(self, file: TextIO, width: int | None = None) -> None:
-        """`width` in columns; None uses the terminal's width, also after it is resized."""
+    def __init__(self, file: TextIO, width: int | None = None, layout: Layout = DEFAULTS) -> None:
+        """`width` in columns; None uses the terminal's width, also after it is resized. layout: of finals."""
+        self._layout = layout
         self._console = Console(file=file, width=width, force_terminal=True, highlight=False, legacy_windows=False)
         # Drawn only on changes and with a single write, to avoid flicker.
         self._live = Live(
@@ -72,7 +74,7 @@ class Captions:
                 self._partials.pop(label, None)
                 self._draw()
                 if not isinstance(event, Partial) and event.text.strip():
-                    self._print_line(labeled(event.text, label), "")
+                    self._print_line(utterance(event, label, self._layout), "")
 
     def warn(self, message: str) -> None:
         """Prints a message above the partial."""

@@ -127,17 +127,18 @@ def _files(recognizer: Recognizer, args: argparse.Namespace, interrupt: _Interru
     paths = [str(SAMPLE)] if args.sample else args.file
     realtime = args.realtime or (args.sample and sys.stdout.isatty())  # shows that it streams
     live = realtime or paths == [STDIN]
+    reading = Reading(args.raw_rate, args.channel or "mix", realtime, args.start, args.duration)
     with _output(args, of_files=not live) as output:
         transcriber = Transcriber(
             recognizer,
             paths,
             1 if realtime else args.jobs or num_cores(),
             interrupt.__bool__,
-            reading=Reading(args.raw_rate, args.channel or "mix", realtime),
-            wants_partials=output.wants_partials and (live or args.format == "json"),
+            reading=reading,
+            wants_partials=output.wants_partials and (live or "json" in args.format),
         )
         shows_progress = output.captions and not live
-        total_s = sum(duration_s(path, args.raw_rate) for path in paths) if shows_progress else None
+        total_s = sum(reading.read_s(duration_s(path, args.raw_rate)) for path in paths) if shows_progress else None
         with transcriber:
             stats = show_files(transcriber, output, total_s, args.stats)
     _print_stats(args, stats)
@@ -241,7 +242,7 @@ def _tell(text: str) -> None:
 def _output(args: argparse.Namespace, of_files: bool = False) -> Output:
     from asr.streaming.terminal.output import Output
 
-    return Output(args.format, args.output, of_files, args.existing)
+    return Output(args.format, args.output, of_files, args.existing, args.layout)
 
 
 def _print_stats(args: argparse.Namespace, stats: Stats) -> None:

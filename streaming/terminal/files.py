@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import queue
 import threading
 import time
@@ -34,11 +35,18 @@ CLOSE_TIMEOUT_S = 2.0
 
 @dataclass(frozen=True)
 class Reading:
-    """How files are read. raw_rate, channel: see `read_blocks`. realtime: at the speed of playback."""
+    """How files are read. raw_rate, channel, start_s, duration_s: see `read_blocks`. realtime: at the speed of
+    playback."""
 
     raw_rate: int | None = None
     channel: Channel = "mix"
     realtime: bool = False
+    start_s: float = 0.0
+    duration_s: float = math.inf
+
+    def read_s(self, length_s: float) -> float:
+        """Seconds that are read of a recording of this length."""
+        return min(max(0.0, length_s - self.start_s), self.duration_s)
 
 
 class Transcription:
@@ -60,13 +68,15 @@ class Transcription:
         self.stats = Stats()
 
     def run(self, recognizer: Recognizer, reading: Reading, wants_partials: bool, stopped: Callable[[], bool]) -> None:
-        """Reads the file to its end, or until `stopped`; all audio that was read is recognized."""
+        """Reads the file to its end, or until `stopped`; all audio that was read is recognized. Times are those of the
+        whole file."""
         self.events.put("begin")
         streams: list[tuple[Stream, str]] = []
+        start_s = reading.start_s
         started = time.monotonic()
 
         def take(audio_s: float, begun_s: float) -> None:
-            events = [(event, label) for stream, label in streams for event in stream.events()]
+            events = [(event.shifted(start_s), label) for stream, label in streams for event in stream.events()]
             self.stats.add(audio_s, time.monotonic() - begun_s, [event for event, _ in events])
             for event, label in events:
                 self.num_finals += event.type == "final"
@@ -75,12 +85,19 @@ class Transcription:
 
         def warn(warning: str) -> None:
             self.warnings.append(warning)
-            self._report(warning)
+            self._report(warning, start_s)
 
         try:
-            for samples, sample_rate in read_blocks(
-                self.path, reading.raw_rate, stopped, channel=reading.channel, warn=warn
-            ):
+            blocks = read_blocks(
+                self.path,
+                reading.raw_rate,
+                stopped,
+                channel=reading.channel,
+                warn=warn,
+                start_s=start_s,
+                duration_s=reading.duration_s,
+            )
+            for samples, sample_rate in blocks:
                 begun_s = time.monotonic()
                 channels = samples.T if samples.ndim == 2 else [samples]
                 if not streams:
@@ -101,12 +118,13 @@ class Transcription:
             stream.finish()
         take(0.0, begun_s)
         if self.error:
-            self._report(self.error)
+            self._report(self.error, start_s)
 
-    def _report(self, text: str) -> None:
+    def _report(self, text: str, start_s: float) -> None:
         from asr.streaming.events import Error
 
-        self.events.put((Error(text, self.stats.audio_s, self.stats.audio_s), ""))
+        now = start_s + self.stats.audio_s
+        self.events.put((Error(text, now, now), ""))
 
 
 class Transcriber:

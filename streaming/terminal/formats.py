@@ -1,4 +1,4 @@
-"""Formats of events as text: plain lines, JSON lines, SubRip, WebVTT.
+"""Formats of events as text: plain lines, JSON lines, SubRip, WebVTT, Advanced SubStation Alpha.
 
 A format turns each event into the next text of its file, so that the file is valid at any time. `end` returns text that
 was held back.
@@ -12,12 +12,15 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from asr.streaming.terminal.layout import DEFAULTS, SUBTITLES, Layout
+from asr.streaming.timestamps import timestamp
+
 if TYPE_CHECKING:
     from asr.streaming.events import Event
     from asr.streaming.terminal.subtitles import Subtitles
 
-FORMATS = ("text", "json", "srt", "vtt")
-_SUFFIXES = {"text": ".txt", "json": ".jsonl", "srt": ".srt", "vtt": ".vtt"}
+FORMATS = ("text", "json", *SUBTITLES)
+_SUFFIXES = {"text": ".txt", "json": ".jsonl", **{name: f".{name}" for name in SUBTITLES}}
 
 
 class Format(Protocol):
@@ -41,12 +44,15 @@ class PlainText:
 
     complete = False
 
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+
     def begin(self, name: str) -> str:
         return f"== {name} ==\n" if name else ""
 
     def add(self, event: Event, label: str = "") -> str:
         is_shown = event.type == "final" and event.text.strip()
-        return f"{labeled(event.text, label)}\n" if is_shown else ""
+        return f"{utterance(event, label, self._layout)}\n" if is_shown else ""
 
     def end(self) -> str:
         return ""
@@ -77,14 +83,14 @@ class SubtitleFile:
 
     complete = False
 
-    def __init__(self, kind: str) -> None:
-        self._kind = kind
+    def __init__(self, kind: str, layout: Layout) -> None:
+        self._kind, self._layout = kind, layout
         self._subtitles: Subtitles | None = None
 
     def begin(self, name: str) -> str:
         from asr.streaming.terminal.subtitles import Subtitles
 
-        self._subtitles = Subtitles(self._kind)
+        self._subtitles = Subtitles(self._kind, self._layout)
         return self._subtitles.header
 
     def add(self, event: Event, label: str = "") -> str:
@@ -96,11 +102,17 @@ class SubtitleFile:
         return subtitles.finish() if subtitles else ""
 
 
-def new_format(name: str) -> Format:
+def new_format(name: str, layout: Layout = DEFAULTS) -> Format:
     """name: of FORMATS."""
-    if name in ("srt", "vtt"):
-        return SubtitleFile(name)
-    return JsonLines() if name == "json" else PlainText()
+    if name in SUBTITLES:
+        return SubtitleFile(name, layout)
+    return JsonLines() if name == "json" else PlainText(layout)
+
+
+def utterance(event: Event, label: str, layout: Layout) -> str:
+    """The text of a final after the label of its source, if there are several, and after its times, if wanted."""
+    times = f"[{timestamp(event.start)} --> {timestamp(event.end)}] " if layout.timestamps else ""
+    return times + labeled(event.text, label)
 
 
 def labeled(text: str, label: str) -> str:
@@ -112,6 +124,14 @@ def output_path(folder: str | Path, recording: str, format: str) -> Path:
     """The file in `folder` for the text of a recording: talk.mp3 becomes talk.srt; "-" is stdin."""
     stem = "stdin" if recording == "-" else Path(recording).stem
     return Path(folder) / (stem + _SUFFIXES[format])
+
+
+def parse_formats(text: str) -> tuple[str, ...]:
+    """Names of FORMATS between commas. Raises ValueError, which says what it must be."""
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    if not set(names) <= set(FORMATS):
+        raise ValueError(f"is {text[:64]!r}; choose from {', '.join(FORMATS)}, several with commas between them")
+    return names
 
 
 def is_taken(path: str | Path) -> bool:

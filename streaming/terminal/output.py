@@ -1,4 +1,4 @@
-"""Output of events to a file or standard output in some format, and to the terminal as captions.
+"""Output of events to files or standard output in some formats, and to the terminal as captions.
 
 Text is written immediately, and a file never ends with half an event. The first text of a recording, or its end without
 an error, replaces what a file had before: a recording that cannot be read leaves no file, in any format. If a file
@@ -12,10 +12,12 @@ import contextlib
 import errno
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from asr.streaming.terminal.formats import is_folder, is_taken, labeled, new_format, output_path
+from asr.streaming.terminal.layout import DEFAULTS, Layout
 from asr.streaming.terminal.options import print_error
 
 if TYPE_CHECKING:
@@ -30,78 +32,64 @@ class OutputError(ValueError):
 class Output:
     """A context manager. `failed`: whether some text could not be written to its destination."""
 
-    def __init__(self, format: str, path: str | None = None, of_files: bool = False, existing: str = "keep") -> None:
-        """format: of `formats.FORMATS`. path: a file, a folder for one file per recording (see `is_folder`), or None
-        for standard output. of_files: the source is files; their progress is shown if their text is not on the
-        terminal. existing: for an existing file, "keep" (an error), "overwrite" or "append".
+    def __init__(
+        self,
+        formats: Sequence[str],
+        path: str | None = None,
+        of_files: bool = False,
+        existing: str = "keep",
+        layout: Layout = DEFAULTS,
+    ) -> None:
+        """formats: of `formats.FORMATS`; several of them need a folder. path: a file, a folder for one file per
+        recording and format (see `is_folder`), or None for standard output. of_files: the source is files; their
+        progress is shown if their text is not on the terminal. existing: for an existing file, "keep" (an error),
+        "overwrite" or "append".
 
         Raises OutputError if the file or the folder cannot be created.
         """
         self.failed = False
-        self._format_name = format
-        self._existing = existing
-        self._format = new_format(format)
-        self._folder = Path(path) if path is not None and is_folder(path) else None
-        self._file: TextFile | None = None
-        self._held = ""
-        """Headers and errors, held back until a recording has text or has ended without an error."""
         self._is_intact = False
         """Whether a recording has begun without errors."""
+        folder = Path(path) if path is not None and is_folder(path) else None
         try:
-            if self._folder:
-                self._folder.mkdir(parents=True, exist_ok=True)
-            elif path is not None:
-                self._file = TextFile(path, existing)
+            if folder:
+                folder.mkdir(parents=True, exist_ok=True)
+            file = TextFile(path, existing) if path is not None and not folder else None
         except OSError as error:
             raise OutputError(f"cannot write {path}: {error.strerror}") from error
+        self._texts = [_Text(self, format, layout, folder, file, existing) for format in formats]
         self._stream = sys.stdout
         self._on_terminal = _is_terminal(sys.stdout)
-        self._shows_text = self._on_terminal and (path is not None or format == "text")
+        self._shows_text = self._on_terminal and (path is not None or "text" in formats)
         self.captions: Captions | None = None
         """The captions on the terminal; None without a terminal."""
         if self._on_terminal or (of_files and _is_terminal(sys.stderr)):
             from asr.streaming.terminal.captions import Captions
 
-            self.captions = Captions(sys.stdout if self._on_terminal else sys.stderr)
+            self.captions = Captions(sys.stdout if self._on_terminal else sys.stderr, layout=layout)
 
     @property
     def wants_partials(self) -> bool:
         """Whether partials are shown; if not, callers may skip them."""
-        return self._shows_text or self._format.complete
+        return self._shows_text or any(text.is_complete for text in self._texts)
 
     def begin(self, path: str, several: bool) -> None:
         """Begins the output of the recording `path`, which is one of `several` or the only one."""
         self._end()
         if self._shows_text and several and self.captions:
             self.captions.begin(path)
-        if self._folder:
-            self._close_file()
-            target = output_path(self._folder, path, self._format_name)
-            try:
-                self._file = TextFile(target, self._existing)
-                several = False
-            except OSError as error:
-                self._fall_back(target, error)
-        header = self._format.begin(path if several else "")
-        if self._file:
-            self._held += header
-        else:
-            self._write(header)
+        for text in self._texts:
+            text.begin(path, several)
         self._is_intact = True
 
     def show(self, event: Event, label: str = "") -> None:
         """Writes and displays an event. label: of its source, if there are several."""
         self._is_intact &= event.type != "error"
-        text = self._format.add(event, label)
-        is_held = event.type == "error" and self._file is not None and not self._file.has_begun
-        if is_held:
-            self._held += text
-        else:
-            self._write(text)
+        is_written = all([text.show(event, label) for text in self._texts])
         if event.type in ("partial", "final"):
             if self._shows_text and self.captions:
                 self.captions.show(event, label)
-        elif self._shows_text or is_held or not self._format.complete:
+        elif self._shows_text or not is_written:
             text = f"{event.text} at {event.start:.2f} s" if event.type == "gap" else event.text
             self.warn(labeled(text, label))
 
@@ -112,20 +100,9 @@ class Output:
         else:
             print_error(message)
 
-    def _end(self) -> None:
-        self._write(self._format.end(), begins=self._is_intact)
-
-    def _write(self, text: str, begins: bool = False) -> None:
-        """begins: replace what the file had before even if there is no text."""
-        if self._file and (text or begins):
-            text, self._held = self._held + text, ""
-            try:
-                return self._file.write(text)
-            except BrokenPipeError:
-                raise
-            except OSError as error:
-                self._fall_back(self._file.path, error)
-        if not text or (self._shows_text and self._format_name == "text"):
+    def print(self, text: str, format: str) -> None:
+        """Writes text that is not in a file to standard output, unless the captions show it."""
+        if not text or (self._shows_text and format == "text"):
             return
         if self._on_terminal and self.captions:
             self.captions.print(text)
@@ -144,15 +121,9 @@ class Output:
             self.warn(f"cannot write to standard output: {error.strerror}; the missing text follows here")
             self._print(text)
 
-    def _fall_back(self, path: Path, error: OSError) -> None:
-        self.failed = True
-        self._close_file()
-        self.warn(f"cannot write {path}: {error.strerror}; the missing text goes to standard output")
-
-    def _close_file(self) -> None:
-        if self._file:
-            self._file.close()
-        self._file, self._held = None, ""
+    def _end(self) -> None:
+        for text in self._texts:
+            text.end(self._is_intact)
 
     def __enter__(self) -> Output:
         if self.captions:
@@ -166,7 +137,77 @@ class Output:
         finally:
             if self.captions:
                 self.captions.__exit__(*exc)
-            self._close_file()
+            for text in self._texts:
+                text.close()
+
+
+class _Text:
+    """The text in one format: in a file, in a file of a folder for each recording, or on standard output."""
+
+    def __init__(
+        self, output: Output, name: str, layout: Layout, folder: Path | None, file: TextFile | None, existing: str
+    ) -> None:
+        self._output = output
+        self._name = name
+        self._format = new_format(name, layout)
+        self._folder, self._file, self._existing = folder, file, existing
+        self._held = ""
+        """Headers and errors, held back until a recording has text or has ended without an error."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether it has every event."""
+        return self._format.complete
+
+    def begin(self, path: str, several: bool) -> None:
+        if self._folder:
+            self.close()
+            target = output_path(self._folder, path, self._name)
+            try:
+                self._file = TextFile(target, self._existing)
+                several = False
+            except OSError as error:
+                self._fall_back(target, error)
+        header = self._format.begin(path if several else "")
+        if self._file:
+            self._held += header
+        else:
+            self._write(header)
+
+    def show(self, event: Event, label: str) -> bool:
+        """Returns whether the format has such events, and this one is not held back."""
+        text = self._format.add(event, label)
+        is_held = event.type == "error" and self._file is not None and not self._file.has_begun
+        if is_held:
+            self._held += text
+        else:
+            self._write(text)
+        return self.is_complete and not is_held
+
+    def end(self, is_intact: bool) -> None:
+        """is_intact: replace what the file had before even if there is no text."""
+        self._write(self._format.end(), begins=is_intact)
+
+    def close(self) -> None:
+        if self._file:
+            self._file.close()
+        self._file, self._held = None, ""
+
+    def _write(self, text: str, begins: bool = False) -> None:
+        if self._file and (text or begins):
+            text, self._held = self._held + text, ""
+            try:
+                return self._file.write(text)
+            except BrokenPipeError:
+                raise
+            except OSError as error:
+                self._fall_back(self._file.path, error)
+        self._output.print(text, self._name)
+
+    def _fall_back(self, path: Path, error: OSError) -> None:
+        self._output.failed = True
+        self.close()
+        self._output.warn(f"cannot write {path}: {error.strerror}; the missing text goes to standard output")
 
 
 class TextFile:

@@ -24,6 +24,7 @@ from asr.cli import main
 from asr.data.manifests import Utterance, read_table
 from asr.streaming.corpus.texts import Done, Stopped, Task
 from asr.streaming.corpus.workers import Outcome, run_workers
+from asr.streaming.terminal.layout import DEFAULTS
 from asr.streaming.terminal.options import add_recognition_options
 from asr.tables import Recording
 
@@ -67,7 +68,7 @@ def reader_of(pipe: Path) -> int:
 def test_text_is_the_streams_and_becomes_a_label(
     corpus: Path, recognizer: Recognizer, conversation: np.ndarray, options: Namespace, tmp_path: Path
 ) -> None:
-    task, long = Task(options, tmp_path, srt=True), recording(corpus, "a/long.wav", "ann")
+    task, long = Task(options, tmp_path, srt=DEFAULTS), recording(corpus, "a/long.wav", "ann")
     assert task.do(recognizer, long) == Done(round(len(conversation) / 16000, 3))
     assert files(tmp_path) == ["talks/a/long.jsonl", "talks/a/long.srt"] and task.is_done(long)
     rows = [json.loads(line) for line in (tmp_path / "talks/a/long.jsonl").read_text().splitlines()]
@@ -90,9 +91,9 @@ def test_subtitles_that_are_wanted_later_need_no_recognizer(
     corpus: Path, recognizer: Recognizer, options: Namespace, tmp_path: Path
 ) -> None:
     long = recording(corpus, "a/long.wav")
-    Task(options, tmp_path / "at once", srt=True).do(recognizer, long)
+    Task(options, tmp_path / "at once", srt=DEFAULTS).do(recognizer, long)
     Task(options, tmp_path / "later").do(recognizer, long)
-    later = Task(options, tmp_path / "later", srt=True)
+    later = Task(options, tmp_path / "later", srt=DEFAULTS)
     assert not later.is_done(long)
     later.do(None, long)  # type: ignore[arg-type]
     subtitles = [tmp_path / folder / "talks/a/long.srt" for folder in ("at once", "later")]
@@ -273,6 +274,24 @@ def test_wrong_or_other_options_leave_the_folder_unchanged(
         error = capsys.readouterr().err
         assert f"holds texts made with {former}, now it is {option}: give the same options" in error
     assert main([*arguments, "--beam-size", "256"]) == 0
+
+
+def test_subtitles_have_one_layout(
+    corpus: Path, tiny_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["transcribe", str(corpus), "--out", str(tmp_path), "--model", str(tiny_onnx), "--jobs", "1"]
+    assert main([*arguments, "--line-length", "12"]) == 1
+    assert "--line-length is for subtitles: give --srt as well" in capsys.readouterr().err
+    assert main(arguments) == 0 and not list(tmp_path.rglob("*.srt"))
+    assert main([*arguments, "--srt", "--line-length", "12", "--max-lines", "1"]) == 0  # wanted later
+    text = (tmp_path / "talks/a/long.srt").read_text()
+    lines = [line for line in text.splitlines() if line and "-->" not in line and not line.isdigit()]
+    assert len(lines) == text.count("-->") > 3 and max(map(len, lines)) <= 12
+    capsys.readouterr()
+    assert main([*arguments, "--srt"]) == 1
+    assert "made with --line-length 12, now it is --line-length 42" in capsys.readouterr().err
+    assert main([*arguments, "--srt", "--line-length", "12", "--max-lines", "1"]) == main(arguments) == 0
+    assert (tmp_path / "talks/a/long.srt").read_text() == text
 
 
 def test_recording_that_killed_a_ray_worker_is_skipped(corpus: Path, options: Namespace, tmp_path: Path) -> None:

@@ -34,7 +34,9 @@ from support.server import RunningServer, serving
 from asr import Recognizer
 from asr.runtime.onnx_model import bundled_model
 from asr.streaming import Final
+from asr.streaming.terminal.layout import Layout
 from asr.streaming.terminal.subtitles import document
+from asr.streaming.timestamps import timestamp
 
 TOKEN = "open sesame"
 MAX_UPLOAD = 8_000_000
@@ -141,6 +143,48 @@ def test_each_format_holds_what_the_recognizer_writes(
         (word.word, round(word.start, 3), round(word.end, 3)) for word in words
     ]
     assert verbose.segments is None
+
+
+def test_layouts_of_subtitles(client: openai.OpenAI, recording: bytes, finals: list[Final]) -> None:
+    def transcribe(format: str, **fields: str) -> Any:
+        file = ("talk.wav", recording)
+        return client.audio.transcriptions.create(
+            file=file,
+            model="any",
+            response_format=format,  # type: ignore[call-overload]
+            extra_body=fields,
+        )
+
+    layout = Layout(line_length=20, max_lines=1, max_words=3, max_cue_s=2.5)
+    fields = {"line_length": "20", "max_lines": "1", "max_words": "3", "max_cue_s": "2.5"}
+    assert transcribe("srt", **fields) == document("srt", finals, layout) != document("srt", finals)
+    assert transcribe("ass", **fields) == document("ass", finals, layout)
+    assert transcribe("vtt", word_timestamps="true") == document("vtt", finals, Layout(word_timestamps=True))
+    stamped = [f"[{timestamp(final.start)} --> {timestamp(final.end)}] {final.text}\n" for final in finals]
+    assert transcribe("text", timestamps="true") == "".join(stamped)
+
+
+def test_part_of_a_file(client: openai.OpenAI, recording: bytes, conversation: np.ndarray) -> None:
+    """Times are those of the whole file; `duration` and `usage` count the part."""
+    recognizer = Recognizer(bundled_model("int8"), search="beam", lm=None, second_pass=False)
+    events = recognize(recognizer, conversation[72000:152000])
+    expected = [event.shifted(4.5) for event in events if isinstance(event, Final)]
+    fields = {"start": "4.5", "duration": "5"}
+    file = ("talk.wav", recording)
+    verbose = client.audio.transcriptions.create(
+        file=file, model="any", response_format="verbose_json", timestamp_granularities=["word"], extra_body=fields
+    )
+    assert verbose.text == " ".join(final.text for final in expected) and expected
+    assert verbose.duration == 5.0 and verbose.usage and verbose.usage.seconds == 5
+    assert [(w.word, w.start, w.end) for w in verbose.words or []] == [
+        (word.word, round(word.start, 3), round(word.end, 3)) for final in expected for word in final.words
+    ]
+    subtitles = client.audio.transcriptions.create(file=file, model="any", response_format="srt", extra_body=fields)
+    assert subtitles == document("srt", expected)
+    *_, done = client.audio.transcriptions.create(
+        file=file, model="any", stream=True, extra_body={"start": "0:04.5", "duration": "5", "channel": "each"}
+    )
+    assert done.text == "\n".join(f"channel 1: {final.text}" for final in expected)
 
 
 def test_deltas_together_are_the_text(client: openai.OpenAI, recording: bytes, finals: list[Final]) -> None:
@@ -256,6 +300,28 @@ def test_models(client: openai.OpenAI) -> None:
         ([("languages[]", "fr"), ("languages[]", "de")], b"", "languages", "languages is 'de'; this server recognizes"),
         ([("keywords", "walk\nrun")], b"", "keywords", "at most 500 strings of one line each"),
         ([("keywords", "x" * 65)], b"", "keywords", r"'x{60}'; a keyword has at most 64 letters"),
+        ([("response_format", "ssa")], b"", "response_format", "choose one of json, text, srt, verbose_json, vtt, ass"),
+        ([("line_length", "30")], b"", "line_length", "line_length is for srt, vtt, ass; the format is json"),
+        (
+            [("max_lines", "0"), ("response_format", "vtt")],
+            b"",
+            "max_lines",
+            r"max_lines is '0'; it must be a whole number in \[1, 10\]",
+        ),
+        (
+            [("timestamps", "true"), ("response_format", "text"), ("stream", "true")],
+            b"",
+            "timestamps",
+            "timestamps do not go with stream",
+        ),
+        ([("start", "-1")], b"", "start", r"start is '-1'; it must be in seconds or \[HH:\]MM:SS"),
+        ([("duration", "0")], b"", "duration", "duration is '0'; it must be greater than 0"),
+        (
+            [("start", "20")],
+            audio_file(np.zeros(16000, np.int16)),
+            "start",
+            "the file lasts 1.0 s; the start is 20 s: choose one before its end$",
+        ),
         ([("model", "tiny")], None, "file", "the audio is missing"),
         ([("file", "RIFF")], None, "file", "the audio is missing"),
         ([], b"", "file", "the file is empty"),

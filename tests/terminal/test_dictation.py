@@ -91,7 +91,7 @@ def test_captions_go_on_if_typing_or_microphone_fails(conversation: np.ndarray, 
             raise found
         return found
 
-    with Output("json", str(tmp_path / "events")) as output:
+    with Output(("json",), str(tmp_path / "events")) as output:
         source = Source(Recording(conversation[:80000], num_left=5), recognizer.stream())  # type: ignore[arg-type]
         dictation = Dictation(source, open_microphone, switch, typing, output, with_stats=False)
         for _ in range(40):

@@ -220,7 +220,7 @@ def test_live_captions_with_level_clock_and_costs(
     # After words, such a silence does not mean that the microphone is switched off.
     conversation = np.concatenate([conversation, np.zeros(round((MUTED_S + 4) * 16000), np.float32)])
     microphone = Recording(conversation, num_left=30)
-    with Output("text", str(tmp_path / "notes.txt")) as output:
+    with Output(("text",), str(tmp_path / "notes.txt")) as output:
         source = Source(microphone, recognizer.stream())  # type: ignore[arg-type]
         live = Live([source], output, with_stats=True)
         while live.step():

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import copy
+import math
 import re
+import subprocess
+from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asr.runtime.search import Word
 from asr.streaming.events import Event, Final, Partial
-from asr.streaming.terminal.subtitles import Cue, Cues, Subtitles, document
+from asr.streaming.terminal.cues import Cue, Cues
+from asr.streaming.terminal.layout import DEFAULTS, Layout
+from asr.streaming.terminal.subtitles import Subtitles, document
+from asr.streaming.timestamps import parse_time
 
 
 def final(text: str, start_s: float = 0.0, word_s: float = 0.3, pauses: dict[str, float] | None = None) -> Final:
@@ -24,8 +32,8 @@ def final(text: str, start_s: float = 0.0, word_s: float = 0.3, pauses: dict[str
     return Final(text, words[0].start, words[-1].end, tuple(words))
 
 
-def cues(finals: list[Final]) -> list[Cue]:
-    found = Cues()
+def cues(finals: list[Final], layout: Layout = DEFAULTS) -> list[Cue]:
+    found = Cues(layout)
     return [cue for final in finals for cue in found.add(final)] + found.settle()
 
 
@@ -214,5 +222,141 @@ def test_cues_of_two_sources_are_in_order(data: st.DataObject) -> None:
 
 
 def test_an_unknown_format() -> None:
-    with pytest.raises(ValueError, match="'ass' is not known: choose srt or vtt"):
-        Subtitles("ass")
+    with pytest.raises(ValueError, match="'ssa' is not known: choose srt, vtt or ass"):
+        Subtitles("ssa")
+
+
+# ---- layouts ----
+
+
+layouts = st.builds(
+    Layout,
+    line_length=st.sampled_from([10, 20, 42, 200]),
+    max_lines=st.integers(1, 4),
+    max_words=st.sampled_from([None, 1, 3, 8]),
+    max_cue_s=st.sampled_from([1.0, 2.5, 7.0, 30.0]),
+)
+
+
+@given(finals(), layouts)
+@settings(max_examples=100, deadline=None)
+def test_every_layout_is_kept_to(finals: list[Final], layout: Layout) -> None:
+    found = cues(finals, layout)
+    for cue in found:
+        assert 1 <= len(cue.lines) <= layout.max_lines and all(
+            0 < len(line) <= layout.line_length for line in cue.lines
+        )
+        assert 0 < cue.end_s - cue.start_s <= layout.max_cue_s + 1e-6
+        assert sum(map(len, cue.words)) <= (layout.max_words or math.inf)
+        assert cue.lines == tuple(" ".join(piece.word for piece in line) for line in cue.words)
+    assert all(before.end_s <= after.start_s for before, after in pairwise(found))
+    spoken = "".join(final.text for final in finals)
+    assert "".join("".join(cue.lines) for cue in found).replace(" ", "") == spoken.replace(" ", "")
+
+
+def test_three_lines_are_of_like_length() -> None:
+    spoken = final("WE WENT OUT INTO THE GARDEN BEFORE BREAKFAST AND THERE STOOD THE HORSE")
+    (cue,) = cues([spoken], Layout(line_length=30, max_lines=3))
+    assert cue.lines == ("WE WENT OUT INTO THE GARDEN", "BEFORE BREAKFAST", "AND THERE STOOD THE HORSE")
+    (cue,) = cues([spoken], Layout(line_length=42, max_lines=3))
+    assert len(cue.lines) == 2  # no more lines than needed
+    assert len(cues([spoken], Layout(line_length=30, max_lines=2))) == 2
+
+
+def test_words_per_cue_are_shared_out() -> None:
+    found = cues([final("ONE TWO THREE FOUR FIVE SIX SEVEN EIGHT")], Layout(max_words=3))
+    assert sorted(len(cue.lines[0].split()) for cue in found) == [2, 3, 3]
+
+
+@pytest.mark.parametrize(
+    "layout", [Layout(max_words=1), Layout(max_words=2), Layout(line_length=10, max_lines=1), Layout(max_cue_s=1)]
+)
+def test_small_cues_keep_up_with_fast_speech(layout: Layout) -> None:
+    """A minute without a pause, at 4 words in a second."""
+    spoken = final(" ".join(["HORSES AND MEN WENT BY"] * 48), word_s=0.25, pauses=dict.fromkeys("HORSES AND MEN", 0.0))
+    said = {word.start for word in spoken.words}
+    for cue in cues([spoken], layout):
+        assert cue.start_s - cue.words[0][0].start < 0.5 and cue.words[0][0].start in said
+
+
+def test_one_word_at_a_time_follows_the_next_at_once() -> None:
+    found = cues([final("ONE TWO THREE")], Layout(max_words=1))
+    assert [(cue.lines, round(cue.start_s, 3), round(cue.end_s, 3)) for cue in found] == [
+        (("ONE",), 0.0, 0.4),
+        (("TWO",), 0.4, 0.8),
+        (("THREE",), 0.8, 1.8),
+    ]
+
+
+def test_a_long_label_leaves_half_a_line() -> None:
+    subtitles = Subtitles("srt", Layout(line_length=12))
+    text = subtitles.add(final("ONE TWO THREE FOUR", 0.5), "channel 1") + subtitles.finish()
+    assert "channel 1: ONE" in text and text.count("channel 1: ") == text.count("-->")
+
+
+# ---- word by word ----
+
+
+def test_word_times_in_vtt() -> None:
+    layout = Layout(line_length=10, word_timestamps=True)
+    text = document("vtt", [final("R&D <A> IS HARD", 1.0)], layout)
+    assert text == (
+        "WEBVTT\n\n00:00:01.000 --> 00:00:03.000\n"
+        "R&amp;D <00:00:01.400>&lt;A&gt;\n<00:00:01.800>IS <00:00:02.200>HARD\n\n"
+    )
+
+
+@given(finals(), layouts)
+@settings(max_examples=50, deadline=None)
+def test_word_times_increase_within_their_cue(finals: list[Final], layout: Layout) -> None:
+    """As WebVTT requires. The text is that without them."""
+    plain = document("vtt", finals, layout)
+    text = document("vtt", finals, replace(layout, word_timestamps=True))
+    assert re.sub("<[0-9:.]+>", "", text) == plain
+    for block in text.split("\n\n")[1:-1]:
+        start, end = block.partition("\n")[0].split(" --> ")
+        times = list(map(parse_time, [start, *re.findall("<([0-9:.]+)>", block), end]))
+        assert all(before < after for before, after in pairwise(times))
+
+
+def dialogues(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("Dialogue: ")]
+
+
+def test_ass() -> None:
+    text = document("ass", [final("ONE TWO THREE FOUR", 3599.0)], Layout(line_length=10))
+    assert dialogues(text) == [
+        "Dialogue: 0,0:59:59.00,1:00:01.00,Default,,0,0,0,,{\\k40}ONE {\\k40}TWO\\N{\\k40}THREE {\\k30}FOUR"
+    ]
+    assert document("ass", []).endswith("Effect, Text\n")
+
+
+@given(finals(), layouts)
+@settings(max_examples=50, deadline=None)
+def test_ass_tags_are_the_times_of_words(finals: list[Final], layout: Layout) -> None:
+    found = cues(finals, layout)
+    lines = dialogues(document("ass", finals, layout))
+    assert len(lines) == len(found)
+    for line, cue in zip(lines, found, strict=True):
+        text = line.split(",", 9)[9]
+        assert re.sub(r"\{\\k\d+\}", "", text) == "\\N".join(cue.lines)
+        num_hundredths = sum(map(int, re.findall(r"\{\\k(\d+)\}", text)))
+        assert abs(cue.start_s + num_hundredths / 100 - max(cue.start_s, min(cue.end_s, cue.words[-1][-1].end))) < 0.02
+
+
+def drawn(folder: Path, text: str) -> tuple[int, int]:
+    """Width and height of the text in pixels, as drawn by libass, which players use."""
+    word = Word(text, 0.0, 1.0, 0.9)
+    (folder / "a.ass").write_text(document("ass", [Final(text, 0.0, 1.0, (word,))]))
+    command = ["ffmpeg", "-v", "error", "-f", "lavfi", "-i", "color=c=black:s=1920x1080:r=1:d=1", "-vf", "ass=a.ass"]
+    command += ["-f", "rawvideo", "-pix_fmt", "gray", "-"]
+    picture = subprocess.run(command, check=True, capture_output=True, cwd=folder).stdout
+    rows, columns = np.nonzero(np.frombuffer(picture, np.uint8).reshape(1080, 1920) > 40)
+    return int(np.ptp(columns)), int(np.ptp(rows))
+
+
+def test_what_looks_like_a_tag_of_ass_is_drawn(tmp_path: Path) -> None:
+    width, height = drawn(tmp_path, "AB")
+    for text in ("A{i1}B", r"A\NB", r"A\hB", r"A{\i1}B"):
+        found = drawn(tmp_path, text)
+        assert found[0] > 1.3 * width and found[1] < 1.5 * height, text

@@ -21,7 +21,7 @@ from asr.streaming.terminal.subtitles import Subtitles
 def test_times_of_both_count_from_the_same_moment(sample: np.ndarray, tmp_path: Path) -> None:
     recognizer = Recognizer()
     samples = np.concatenate([sample[:48000], np.zeros(16000, np.int16)]).astype(np.float32) / 32768
-    with Output("json", str(tmp_path / "events")) as output:
+    with Output(("json",), str(tmp_path / "events")) as output:
         sources = [
             Source(Recording(samples, late_s=0.1), recognizer.stream(), "me"),  # type: ignore[arg-type]
             Source(Recording(samples, late_s=1.6), recognizer.stream(), "others"),  # type: ignore[arg-type]
@@ -53,7 +53,7 @@ def partial(text: str, start_s: float) -> Event:
 
 @pytest.mark.parametrize("format", ["text", "json"])
 def test_lines_name_the_source(format: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with Output(format) as output:
+    with Output((format,)) as output:
         output.begin("microphone", several=False)
         output.show(final("shall we", 1.0), "me")
         output.show(final("yes", 1.5), "others")

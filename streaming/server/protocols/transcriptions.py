@@ -30,6 +30,7 @@ from starlette.types import Receive, Scope, Send
 
 from asr._core import language_name
 from asr.channels import Channel, label_of, parse_channel
+from asr.streaming.audio.audio_file import StartAfterEndError
 from asr.streaming.audio.ffmpeg import find_ffmpeg
 from asr.streaming.events import Error, Final, spaced, timed_word
 from asr.streaming.server.protocols.common import (
@@ -48,12 +49,16 @@ from asr.streaming.server.protocols.uploads import Upload, receive_form
 from asr.streaming.server.protocols.websocket import refusal
 from asr.streaming.server.server import Refused, Server
 from asr.streaming.server.session import Session, SessionFailed
-from asr.streaming.terminal.formats import labeled
+from asr.streaming.terminal.formats import labeled, utterance
+from asr.streaming.terminal.layout import SUBTITLES, Layout, parse_row, rows
 from asr.streaming.terminal.subtitles import labeled_document
+from asr.streaming.timestamps import parse_duration, parse_time
 
 logger = logging.getLogger("asr_stream.server")
 
-FORMATS = ("json", "text", "srt", "verbose_json", "vtt")
+FORMATS = ("json", "text", "srt", "verbose_json", "vtt", "ass")
+"""OpenAI's, and ass."""
+_MEDIA_TYPES = {"vtt": "text/vtt", "ass": "text/x-ssa"}
 GRANULARITIES = ("word", "segment")
 INCLUDE = ("logprobs",)
 ALIASES = ("whisper-1", "gpt-4o-transcribe", "gpt-4o-mini-transcribe", "gpt-transcribe", *COMMIT_MODELS)
@@ -63,7 +68,9 @@ ALIASES = ("whisper-1", "gpt-4o-transcribe", "gpt-4o-mini-transcribe", "gpt-tran
 @dataclass(frozen=True)
 class Options:
     """The fields of a form. granularities: of times in verbose_json. logprobs: whether the client requests them.
-    channel: an extension, see `read_blocks`."""
+
+    channel, start_s and duration_s (see `read_blocks`) and the rows of layout are extensions.
+    """
 
     format: str
     granularities: tuple[str, ...]
@@ -75,6 +82,9 @@ class Options:
     language: str
     """Language of the model file."""
     channel: Channel
+    start_s: float
+    duration_s: float
+    layout: Layout
 
     @property
     def changes(self) -> dict[str, Any]:
@@ -120,10 +130,47 @@ class Options:
             raise ProtocolError(f"channel {error}", "channel") from error
         if include and channel == "each":
             raise ProtocolError("include goes with one channel: set channel to mix or a number", "include")
+        start_s, duration_s = _time(form, "start", 0.0), _time(form, "duration", math.inf)
+        layout = _layout(form, str(format))
+        if layout.timestamps and stream in ("true", "1"):
+            raise ProtocolError("timestamps do not go with stream: leave out one of the two", "timestamps")
         keywords = check_keywords(form.getlist("keywords[]") + form.getlist("keywords"), "keywords")
         text = check_text(form["text"]) if "text" in form else None
         times = tuple(map(str, granularities)) or ("segment",)
-        return cls(str(format), times, stream in ("true", "1"), bool(include), keywords, text, language, channel)
+        return cls(
+            str(format),
+            times,
+            stream in ("true", "1"),
+            bool(include),
+            keywords,
+            text,
+            language,
+            channel,
+            start_s,
+            duration_s,
+            layout,
+        )
+
+
+def _time(form: FormData, name: str, default: float) -> float:
+    """The seconds in a field, which are the default if it is missing or empty."""
+    text = str(form.get(name) or "")
+    try:
+        parse = parse_duration if name == "duration" else parse_time
+        return parse(text) if text else default
+    except ValueError as error:
+        raise ProtocolError(f"{name} {error}", name) from error
+
+
+def _layout(form: FormData, format: str) -> Layout:
+    values = {}
+    for row in rows():
+        if text := str(form.get(row.name) or ""):
+            try:
+                values[row.name] = parse_row(row, text, (format,))
+            except ValueError as error:
+                raise ProtocolError(f"{row.name} {error}", row.name) from error
+    return Layout(**values)
 
 
 class Heard(NamedTuple):
@@ -147,7 +194,7 @@ class Transcriptions:
                 except ProtocolError:
                     file.close()
                     raise
-                upload = Upload(file, server.limits.max_upload_s, options.channel)
+                upload = Upload(file, server.limits.max_upload_s, options.channel, options.start_s, options.duration_s)
                 try:
                     try:
                         await session.change(**options.changes)
@@ -198,7 +245,7 @@ async def _finals(server: Server, session: Session, upload: Upload, options: Opt
     async def listen(session: Session, channel: int) -> None:
         async for event in session.events():
             if isinstance(event, Final) and event.text:
-                heard.put_nowait(Heard(event, channel))
+                heard.put_nowait(Heard(event.shifted(options.start_s), channel))
             elif isinstance(event, Error):
                 upload.warnings.append(event.text)
 
@@ -237,6 +284,8 @@ async def _finals(server: Server, session: Session, upload: Upload, options: Opt
         raise ProtocolError(reason, "channel", "overloaded", status=503) from error
     except MemoryError as error:
         raise ProtocolError(f"{error}; try again later", status=503) from error
+    except StartAfterEndError as error:
+        raise ProtocolError(str(error), "start") from error
     except ValueError as error:  # AudioFileError, or a sample rate out of range
         if isinstance(error.__cause__, OSError):
             raise ProtocolError(f"{error}; try again later", status=500) from error
@@ -276,12 +325,14 @@ def _lines(heard: Sequence[Heard], before: str = "") -> str:
 def _whole(heard: list[Heard], duration_s: float, options: Options, warnings: list[str]) -> Response:
     """The response in the requested format; JSON includes the warnings."""
     text = _lines(heard)
+    labels = [(final, label_of(channel) if channel else "") for final, channel in heard]
     if options.format == "text":
+        if options.layout.timestamps:
+            text = "\n".join(utterance(final, label, options.layout) for final, label in labels)
         return PlainTextResponse(text + "\n")
-    if options.format in ("srt", "vtt"):
-        media_type = "text/vtt" if options.format == "vtt" else "text/plain"
-        labels = [(final, label_of(channel) if channel else "") for final, channel in heard]
-        return PlainTextResponse(labeled_document(options.format, labels), media_type=media_type)
+    if options.format in SUBTITLES:
+        document = labeled_document(options.format, labels, options.layout)
+        return PlainTextResponse(document, media_type=_MEDIA_TYPES.get(options.format, "text/plain"))
     # Rounded first, because a sum of many pieces is not exact. An integer, as in OpenAI's; LiteLLM requires it.
     usage = {"type": "duration", "seconds": math.ceil(round(duration_s, 3))}
     extra: dict[str, Any] = {"warnings": warnings} if warnings else {}

@@ -33,13 +33,28 @@ NO_FILE = "send it as field 'file', with a file name"
 class Upload:
     """An uploaded file, decoded on a thread. The owner closes it."""
 
-    def __init__(self, file: IO[bytes], max_s: float, channel: Channel = "mix") -> None:
+    def __init__(
+        self,
+        file: IO[bytes],
+        max_s: float,
+        channel: Channel = "mix",
+        start_s: float = 0.0,
+        duration_s: float = float("inf"),
+    ) -> None:
+        """For the arguments see `read_blocks`."""
         self._file = file
         self._closed = threading.Event()
         self.warnings: list[str] = []
         """Trouble that does not end the file."""
         self._blocks = read_blocks(
-            file, stopped=self._closed.is_set, block_s=BLOCK_S, max_s=max_s, channel=channel, warn=self.warnings.append
+            file,
+            stopped=self._closed.is_set,
+            block_s=BLOCK_S,
+            max_s=max_s,
+            channel=channel,
+            warn=self.warnings.append,
+            start_s=start_s,
+            duration_s=duration_s,
         )
         self._thread = ThreadPoolExecutor(1, "upload")
         self._reading: asyncio.Future[Any] | None = None
