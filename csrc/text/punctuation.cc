@@ -182,34 +182,42 @@ Punctuated punctuate(const std::vector<std::string>& words, const std::vector<fl
   bool begins = !context.continues, after_title = context.after_title;
   std::size_t sentence_length = context.sentence_length;
   for (std::size_t i = 0; i < words.size(); ++i) {
-    const float* cases = &case_probs[i * kNumCases];
-    const Case found = likely_case(words[i], cases, context.language);
-    std::string word = words[i];
-    float certainty = 1;
-    if (is_plain(word)) {
-      const bool is_name = after_title && names.may_be_name(word) && !names.particles.count(word);
-      const auto as = [&](Case kind) {
-        return cased(words[i], is_name ? std::max(kind, Case::kCapitalized) : kind, begins, mixed);
-      };
-      word = as(found);
-      certainty = 0;
-      for (std::size_t k = 0; k < kNumCases; ++k) {
-        if (as(static_cast<Case>(k)) == word) certainty += cases[k];
-      }
+    const float *marks = &mark_probs[i * kNumMarks], *cases = &case_probs[i * kNumCases];
+    const bool is_last = i + 1 == words.size(), plain = is_plain(words[i]);
+    const bool is_name = after_title && names.may_be_name(words[i]) && !names.particles.count(words[i]);
+    const auto with_case = [&](Case kind) {
+      if (!plain) return words[i];
+      return cased(words[i], is_name ? std::max(kind, Case::kCapitalized) : kind, begins, mixed);
+    };
+    Case letter_case = likely_case(words[i], cases, context.language);
+    std::string word = with_case(letter_case);
+    float certainty = plain ? 0.0f : 1.0f;
+    for (std::size_t k = 0; plain && k < kNumCases; ++k) {
+      if (with_case(static_cast<Case>(k)) == word) certainty += cases[k];
     }
-    const float* marks = &mark_probs[i * kNumMarks];
-    shown.certainties.push_back(certainty * marks[best(marks, kNumMarks)]);
-    const bool is_last = i + 1 == words.size();
+    certainty *= marks[best(marks, kNumMarks)];
     Mark mark = likely_mark(marks, ++sentence_length, is_last ? "" : words[i + 1], context.language);
     if (is_last) mark = !context.complete ? Mark::kNone : words.size() >= kMinMarked ? end_mark(marks, mark) : mark;
+    bool is_held = false;
+    if (i < context.held.size() && context.held[i]) {
+      const HeldMark& held = *context.held[i];
+      const Mark held_mark = held.has_mark && !is_last ? held.mark : mark;
+      is_held = held_mark != mark || with_case(held.letter_case) != word;
+      mark = held_mark;
+      letter_case = held.letter_case;
+      word = with_case(letter_case);
+    }
     const bool has_mark = mark != Mark::kNone && !(mark == Mark::kPeriod && !word.empty() && word.back() == '.');
     if (has_mark) word += ",.?"[static_cast<std::size_t>(mark) - 1];
     begins = mark == Mark::kPeriod;
     if (mark == Mark::kPeriod || mark == Mark::kQuestion) sentence_length = 0;
-    after_title = expects_name(words[i], mark, found, after_title, names);
+    after_title = expects_name(words[i], mark, letter_case, after_title, names);
     shown.words.push_back(std::move(word));
     shown.marks.push_back(mark);
     shown.has_mark.push_back(has_mark);
+    shown.cases.push_back(letter_case);
+    shown.is_held.push_back(is_held);
+    shown.certainties.push_back(certainty);
     shown.name_follows.push_back(after_title);
   }
   return shown;

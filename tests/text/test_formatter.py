@@ -152,6 +152,41 @@ def test_stable_text_stays_when_the_network_changes() -> None:
             assert all(b[0].isupper() for a, b in itertools.pairwise(found) if a.endswith("."))
 
 
+def test_marks_do_not_flicker() -> None:
+    """They change once at most: when the network has seen all of its look-ahead."""
+    marks = {"cat": 1, "dog": 2, "house": 0}
+
+    def moody(run: PunctuationRun) -> Labels:
+        return [marks[word] for word in run.words], [int(run.words[-1] == "house")] * len(run.words)
+
+    formatter = Shown(network=moody)
+    words = words_of("cat dog house cat dog house house house")
+    assert text(formatter.partial(words[:3], 0)[0]) == "Cat, Dog. House"
+    marks.update({"cat": 0, "dog": 1})
+    assert text(formatter.partial(words[:3], 0)[0]) == "Cat, Dog. House"
+    assert text(formatter.partial(words[:4], 1)[0]) == "Cat, Dog. House cat"  # a new word, but none has two behind it
+    assert text(formatter.partial(words[:4], 4)[0]) == "Cat, Dog. House cat"  # no new word
+    assert text(formatter.partial(words[:5], 3)[0]) == "Cat Dog. House cat dog"  # only the first has two behind it
+    assert text(formatter.partial(words[:6], 6)[0]) == "Cat Dog, House cat dog, House"
+    assert text(formatter.final(words[:6])[0]) == "Cat Dog, House Cat Dog, House."
+
+
+def test_marks_of_other_words_are_not_held() -> None:
+    marks = {"cat": 1, "dog": 2, "house": 1, "five": 0}
+
+    def moody(run: PunctuationRun) -> Labels:
+        return [marks[word] for word in run.words], [0] * len(run.words)
+
+    formatter = Shown(network=moody)
+    assert text(formatter.partial(words_of("cat dog house five"), 0)[0]) == "Cat, dog. House, five"
+    marks.update(dict.fromkeys(marks, 0))
+    assert text(formatter.partial(words_of("cat house dog five"), 0)[0]) == "Cat, house dog five"
+    formatter.formatter.partial(words_of("cat house dog five"), 0)
+    formatter.formatter.shown()  # the network failed
+    assert text(formatter.partial(words_of("cat house dog five"), 0)[0]) == "Cat house dog five"
+    assert text(formatter.final(words_of("cat house dog five"))[0]) == "Cat house dog five."
+
+
 def test_word_is_stable_once_the_network_is_sure() -> None:
     words = words_of("cat house cat house cat")
     for sure, num_stable in ((False, 2), (True, 4)):
