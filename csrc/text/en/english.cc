@@ -45,7 +45,8 @@ NumberTables make_tables() {
   t.clock_prepositions = {"at", "by", "until", "till", "before", "after", "around", "about", "it's", "is", "was"};
   t.times_of_day = {"tonight", "sharp", "tomorrow", "today", "yesterday"};
   t.parts_of_day = {{"in the morning", ""}, {"in the afternoon", ""}, {"in the evening", ""}, {"at night", ""}};
-  t.day_prepositions = {"on", "by", "until", "till", "since", "from", "after", "before"};
+  t.day_prepositions = {"on", "by", "until", "till", "since", "from", "to", "after", "before"};
+  t.parts_of_days = {"morning", "forenoon", "noon", "afternoon", "evening", "night"};
   t.opening_hours = {"open", "daily", "weekdays", "weekends", "hours"};
   for (const char* day : {"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}) {
     for (const char* ending : {"", "s"}) t.opening_hours.insert(std::string(day) + ending);
@@ -154,7 +155,10 @@ NumberTables make_tables() {
                "year", "season", "episode", "chapter", "page", "verse", "row", "round", "inning", "hole", "lap", "mile",
                "fairway", "green", "time", "attempt", "try", "match", "game", "race", "title", "goal", "victory", "win",
                "consecutive", "straight", "annual", "customer", "visitor", "caller", "letter", "item", "line", "level",
-               "version", "largest", "biggest", "highest", "oldest"};
+               "version", "largest", "biggest", "highest", "oldest", "volume", "lecture", "room", "meridian", "psalm",
+               "hymn", "symphony", "sonnet", "canto", "act", "article", "section", "part", "stage", "step",
+               "generation", "battle", "conference", "session", "meeting", "lesson", "corps", "brigade", "army",
+               "dragoons", "hussars"};
   t.brief = {"timer", "timers", "pause", "delay", "ad", "video", "clip", "commercial", "spot", "break", "interval",
              "countdown", "rule", "silence", "window", "limit", "exposure", "walk", "run", "sprint", "plank", "hold",
              "timeout", "warning", "rest", "speech", "pitch", "trailer", "recording", "message", "burst", "loop", "nap",

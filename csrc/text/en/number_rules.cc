@@ -309,7 +309,8 @@ Shown Rules::ordinal(std::size_t i) const {
 // A date without its month: "on the fourteenth", "monday the fourteenth".
 bool Rules::is_day(std::size_t i) const {
   return i > 1 && spoken.is(i - 1, "the") &&
-         (spoken.is(i - 2, tables.day_prepositions) || spoken.is(i - 2, tables.opening_hours) ||
+         (spoken.is(i - 2, tables.day_prepositions) ||
+          (i > 2 && spoken.is(i - 2, "of") && spoken.is(i - 3, tables.parts_of_days)) || spoken.is(i - 2, tables.opening_hours) ||
           tables.month_names.count(spoken.word(i - 2)));
 }
 
@@ -319,7 +320,8 @@ bool Rules::is_ordered(std::size_t first, std::size_t end, int value) const {
   const bool is_whole = first == 0 && spoken.word(end).empty();
   const bool is_numbered = spoken.is(end, tables.ordered) || spoken.is(end, tables.streets);
   const bool is_of_month = first > 0 && tables.month_names.count(spoken.word(first - 1));
-  if (is_whole || is_of_month || (value <= 31 && is_day(first))) return true;
+  const bool is_before_month = tables.month_names.count(spoken.word(end)) != 0;  // "dated thirtieth april"
+  if (is_whole || is_of_month || is_before_month || (value <= 31 && is_day(first))) return true;
   const bool has_article = first > 0 && spoken.is(first - 1, tables.determiners);
   if (spoken.is(end - 1, "second") && end - first == 2) {
     return !spoken.is(end, tables.brief) && (is_numbered || has_article);

@@ -19,7 +19,7 @@ void NumberTables::collect_roles() {
   }
   for (const Words* words :
        {&zeros, &minus, &oclock, &minutes, &time_prepositions, &times_of_day, &year_prepositions, &cents, &counted,
-        &range, &number_cues, &ordered, &top_level_domains, &protocols}) {
+        &range, &number_cues, &top_level_domains, &protocols}) {
     for (const std::string& word : *words) add(word);
   }
   for (const Texts* texts : {&month_names, &halves_of_day, &zones, &eras, &units, &titles, &address_marks}) {

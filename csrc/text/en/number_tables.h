@@ -42,6 +42,7 @@ struct NumberTables {
   Words oclock, minutes, time_prepositions, times_of_day, year_prepositions;
   Words clock_prepositions;    // before "ten to nine": not "from", which begins a range
   Words day_prepositions;      // "on the fourteenth"
+  Words parts_of_days;         // "the evening of the fourteenth"
   Words opening_hours;         // "fridays nine to five"
   Words subjects;              // before "may" and "march" as verbs
   Texts halves_of_day;         // "p m": "p.m.", phrases
