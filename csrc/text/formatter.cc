@@ -16,11 +16,6 @@ namespace {
 // change a mark or a case.
 constexpr std::size_t kPartialContext = 16;
 
-// A word whose mark and case have at least this probability is stable before the network has seen all of its
-// look-ahead. With a lower value, words become stable sooner, but finals change more of them, and dictation does not
-// take back typed text (benchmarks/formatting.py).
-constexpr float kCertain = 0.9f;
-
 // Removes the words that "scratch that" takes back. Also returns how many earlier utterances it takes back.
 std::size_t take_back(std::vector<Word>& words, std::vector<FoundCommand>& found, std::size_t& num_stable,
                       std::size_t& num_known) {
@@ -245,7 +240,9 @@ std::vector<std::optional<HeldMark>> TextFormatter::held_marks(const std::vector
   std::size_t num_behind = num_settled(places);
   for (std::size_t j = 0; j < places.size() && places[j] < num_same; ++j) {
     const bool is_decided = is_settled(places[j]) && --num_behind >= options_->punctuation->look_ahead;
-    if (!spoken[j] && !(is_decided && has_new_word)) held[j] = last_[places[j]].mark;
+    const std::optional<HeldMark>& last = last_[places[j]].mark;
+    if (has_new_word && (is_decided || !last || !last->has_mark)) continue;
+    if (!spoken[j]) held[j] = last;
   }
   return held;
 }

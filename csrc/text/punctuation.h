@@ -91,6 +91,11 @@ struct PunctuationMetadata {
   explicit PunctuationMetadata(const std::map<std::string, std::string>& properties);
 };
 
+// A word whose mark and case have at least this probability is stable before the network has seen all of its
+// look-ahead. With a lower value, words become stable sooner, but finals change more of them, and dictation does not
+// take back typed text (benchmarks/formatting.py).
+inline constexpr float kCertain = 0.9f;
+
 // The mark and the case that an earlier partial shows for a word.
 struct HeldMark {
   Mark mark;

@@ -242,6 +242,11 @@ NameWords make_names() {
   names.titles = {"mr", "mrs", "ms", "mister", "missus", "miss", "dr", "doctor", "sir", "lady", "dame",
                        "professor", "captain", "colonel", "lieutenant", "sergeant", "aunt", "uncle", "saint", "st",
                        "mademoiselle"};
+  names.ranks = {"king", "queen", "prince", "princess", "duke", "duchess", "earl", "count", "countess", "baron",
+                 "baroness", "emperor", "empress", "general", "major", "corporal", "admiral", "bishop", "archbishop",
+                 "cardinal", "pope", "priest", "clergyman", "devil", "judge", "senator", "president", "governor",
+                 "mayor", "minister", "ambassador", "chancellor", "secretary", "inspector", "sheriff", "cousin",
+                 "knight"};
   names.no_names = {"a", "an", "the", "this", "that", "these", "those", "and", "or", "but", "nor", "yet", "so", "if",
                 "as", "at", "by", "for", "from", "in", "into", "of", "off", "on", "out", "over", "to", "up", "down",
                 "with", "without", "about", "after", "before", "behind", "upon", "until", "while", "though",

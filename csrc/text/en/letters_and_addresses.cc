@@ -93,14 +93,13 @@ Shown Rules::lettered(std::size_t i) const {
 
 // "seven a b c one two three", "one z nine nine nine a a one": digits, letters, digits.
 Shown Rules::code(std::size_t i) const {
-  if (follows_number(i) || (i > 0 && spoken.is_letter(i - 1)) || half_of_day(i + 1)) return {};
+  if (!spoken.any_digit(i) || follows_number(i) || (i > 0 && spoken.is_letter(i - 1)) || half_of_day(i + 1)) return {};
   std::string text;
   std::size_t end = i, num_digits = 0, longest = 0, num_letters = 0;
   bool ends_in_digit = false;
   for (;; ++end) {
     const std::optional<int> digit = spoken.any_digit(end);
     if (!digit && !spoken.is_letter(end)) break;
-    if (!digit && text.empty()) return {};
     ends_in_digit = digit.has_value();
     num_digits += ends_in_digit;
     num_letters = ends_in_digit ? 0 : num_letters + 1;

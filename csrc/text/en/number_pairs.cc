@@ -87,8 +87,9 @@ Shown Rules::sets(std::size_t i) const {
   Shown shown;
   std::size_t end = i;
   for (;; end += 2) {
-    const std::optional<int> first = spoken.any_digit(end), second = spoken.any_digit(end + 1);
-    if (!first || !second) break;
+    const std::optional<int> first = spoken.any_digit(end);
+    const std::optional<int> second = first ? spoken.any_digit(end + 1) : std::nullopt;  // looks no further than needed
+    if (!second) break;
     const int most = std::max(*first, *second), least = std::min(*first, *second);
     if (!(most == 6 && least <= 4) && !(most == 7 && (least == 5 || least == 6))) return {};
     if (!shown.empty()) shown.back().text += ",";

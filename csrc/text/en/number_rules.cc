@@ -309,8 +309,8 @@ Shown Rules::ordinal(std::size_t i) const {
 // A date without its month: "on the fourteenth", "monday the fourteenth".
 bool Rules::is_day(std::size_t i) const {
   return i > 1 && spoken.is(i - 1, "the") &&
-         (spoken.is(i - 2, tables.day_prepositions) ||
-          (i > 2 && spoken.is(i - 2, "of") && spoken.is(i - 3, tables.parts_of_days)) || spoken.is(i - 2, tables.opening_hours) ||
+         (spoken.is(i - 2, tables.day_prepositions) || spoken.is(i - 2, tables.opening_hours) ||
+          (i > 2 && spoken.is(i - 2, "of") && spoken.is(i - 3, tables.parts_of_days)) ||
           tables.month_names.count(spoken.word(i - 2)));
 }
 
