@@ -10,12 +10,16 @@ programs on the machine empty the caches:
 - stable: share of the words shown in finals that a partial called stable before; plain: of the words of plain text.
 - lag: words that are stable in plain text but not yet in formatted text, mean over the partials with words.
 - differs: share of the words called stable that differ in the final although its plain words are the same.
+- only_marks: share of the partials that change a mark or a capital and nothing else; flicker: that change one of a word
+  that another word followed already; marks: that change one of any word, also the mark after the last word, which is
+  unknown until the next word.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,6 +33,17 @@ from asr.runtime.search import Word
 from asr.streaming import Event, Final, Partial
 
 T = TypeVar("T")
+
+
+def bare(word: str) -> str:
+    """The word without case and marks."""
+    return word.lower().rstrip(".,?")
+
+
+def changed_marks(before: Sequence[str], after: Sequence[str]) -> list[int]:
+    """Positions of shown words of which only the mark or the case changes, up to the first other word."""
+    pairs = takewhile(lambda pair: bare(pair[0]) == bare(pair[1]), zip(before, after, strict=False))
+    return [place for place, (old, new) in enumerate(pairs) if old != new]
 
 
 def timed(action: Callable[[], T]) -> tuple[T, float]:
@@ -50,8 +65,10 @@ class Formatting:
         self.times: dict[str, list[float]] = {"partial": [], "final": [], "network": []}
         self.lags: list[int] = []
         self.num_words = self.num_stable = self.num_plain = self.num_plain_stable = self.num_differ = 0
+        self.num_partials = self.num_marks = self.num_flickers = self.num_only_marks = 0
         self._stable: list[Word] = []
         self._plain: list[str] = []
+        self._shown: list[str] = []
 
     def add(self, event: Event) -> None:
         words = [(word.word, word.start, word.end, word.confidence) for word in event.words]
@@ -61,6 +78,7 @@ class Formatting:
             if words:
                 ends = [word[2] for word in shown[:num_stable]]
                 self.lags.append(stable - sum(word[2] <= max(ends, default=0.0) for word in words[:stable]))
+            self._compare([word[0] for word in shown])
             self._stable = [Word(*word) for word in shown[:num_stable]]
             self._plain = [word[0] for word in words[:stable]]
         elif isinstance(event, Final):
@@ -73,7 +91,16 @@ class Formatting:
             if plain[: len(self._plain)] == self._plain:
                 pairs = zip(self._stable, shown, strict=False)
                 self.num_differ += sum(word.word != final[0] for word, final in pairs)
-            self._stable, self._plain = [], []
+            self._stable, self._plain, self._shown = [], [], []
+
+    def _compare(self, shown: list[str]) -> None:
+        """Counts the marks that a partial changes."""
+        before, self._shown = self._shown, shown
+        changed = changed_marks(before, shown)
+        self.num_partials += 1
+        self.num_marks += bool(changed)
+        self.num_flickers += any(place + 1 < len(before) for place in changed)
+        self.num_only_marks += bool(changed) and list(map(bare, before)) == list(map(bare, shown))
 
     def _format(
         self, kind: str, begin: Callable[[], PunctuationRun | None]
@@ -105,6 +132,9 @@ class Formatting:
             "plain": self.num_plain_stable / max(self.num_plain, 1),
             "lag": float(np.mean(self.lags or [np.nan])),
             "differs": self.num_differ / max(self.num_stable, 1),
+            "only_marks": self.num_only_marks / max(self.num_partials, 1),
+            "flicker": self.num_flickers / max(self.num_partials, 1),
+            "marks": self.num_marks / max(self.num_partials, 1),
         }
         return [*rows, share]
 

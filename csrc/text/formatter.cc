@@ -16,11 +16,6 @@ namespace {
 // change a mark or a case.
 constexpr std::size_t kPartialContext = 16;
 
-// A word whose mark and case have at least this probability is stable before the network has seen all of its
-// look-ahead. With a lower value, words become stable sooner, but finals change more of them, and dictation does not
-// take back typed text (benchmarks/formatting.py).
-constexpr float kCertain = 0.9f;
-
 // Removes the words that "scratch that" takes back. Also returns how many earlier utterances it takes back.
 std::size_t take_back(std::vector<Word>& words, std::vector<FoundCommand>& found, std::size_t& num_stable,
                       std::size_t& num_known) {
@@ -80,6 +75,7 @@ void TextFormatter::begin_utterance() {
   in_sentence_ = continues_;
   after_title_ = false;
   sentence_length_ = 0;
+  last_.clear();
 }
 
 void TextFormatter::reset() {
@@ -227,6 +223,35 @@ ShownText TextFormatter::shown(const std::vector<float>& mark_probs, const std::
   return result;
 }
 
+// The marks that partials keep, so that they do not flicker: those that the last one shows for the tokens at `places`,
+// up to the first other word. Without a new word, nothing changes; else only what the network says about a word once it
+// has seen all of its look-ahead. spoken: the commands after the tokens.
+std::vector<std::optional<HeldMark>> TextFormatter::held_marks(const std::vector<std::size_t>& places,
+                                                               const std::vector<const SpokenCommand*>& spoken) const {
+  const TokensWithCommands draft = draft_tokens();
+  const auto is_same = [&](std::size_t i) {
+    return i < last_.size() && i < draft.tokens.size() && last_[i].text == draft.tokens[i].text &&
+           last_[i].command == draft.command(i);
+  };
+  std::size_t num_same = 0;
+  while (is_same(num_same)) ++num_same;
+  const bool has_new_word = num_same < std::max(last_.size(), draft.tokens.size());
+  std::vector<std::optional<HeldMark>> held(places.size());
+  std::size_t num_behind = num_settled(places);
+  for (std::size_t j = 0; j < places.size() && places[j] < num_same; ++j) {
+    const bool is_decided = is_settled(places[j]) && --num_behind >= options_->punctuation->look_ahead;
+    const std::optional<HeldMark>& last = last_[places[j]].mark;
+    if (has_new_word && (is_decided || !last || !last->has_mark)) continue;
+    if (!spoken[j]) held[j] = last;
+  }
+  return held;
+}
+
+std::size_t TextFormatter::num_settled(const std::vector<std::size_t>& places) const {
+  return static_cast<std::size_t>(
+      std::count_if(places.begin(), places.end(), [this](std::size_t place) { return is_settled(place); }));
+}
+
 // Sets the case and marks of tokens that may still change with the network, except where a mark was spoken.
 void TextFormatter::punctuate_draft(const std::vector<float>& mark_probs, const std::vector<float>& case_probs,
                                     std::vector<std::string>& all) {
@@ -263,7 +288,8 @@ void TextFormatter::punctuate_draft(const std::vector<float>& mark_probs, const 
   }
   const bool in_sentence = in_sentence_;
   for (std::size_t i = shown_.size(); i < draft.tokens.size() && draft.is_command(i); ++i) passes(draft.command(i));
-  const PunctuationContext context{in_sentence_, draft_.complete, after_title_, sentence_length_, options_->language};
+  PunctuationContext context{in_sentence_, draft_.complete, after_title_, sentence_length_, options_->language};
+  if (!draft_.is_final) context.held = held_marks(places, spoken);
   in_sentence_ = in_sentence;
   Punctuated found = punctuate(words, marks, cases, options_->punctuation->mixed, context);
   for (std::size_t j = 0; j < words.size(); ++j) {
@@ -278,18 +304,24 @@ void TextFormatter::punctuate_draft(const std::vector<float>& mark_probs, const 
     if (ends_in_comma && word.size() > words[j].size()) word.erase(words[j].size() - 1, 1);
   }
   all.resize(draft.tokens.size());
-  for (std::size_t j = 0; j < words.size(); ++j) all[places[j]] = std::move(found.words[j]);
+  std::vector<LastShown> last;
+  for (std::size_t i = 0; i < draft.tokens.size(); ++i) last.push_back({draft.tokens[i].text, draft.command(i), {}});
+  for (std::size_t j = 0; j < words.size(); ++j) {
+    all[places[j]] = std::move(found.words[j]);
+    last[places[j]].mark = {found.marks[j], found.cases[j], j + 1 < words.size()};
+  }
+  last_ = std::move(last);
 
-  // A token is stable if the network has seen its look-ahead or is certain about it.
-  std::size_t num_behind = 0;  // settled words
-  for (const std::size_t place : places) num_behind += is_settled(place) ? 1 : 0;
+  // A token is stable if the network has seen its look-ahead or is certain about what is shown.
+  std::size_t num_behind = num_settled(places);
   std::size_t j = 0;
   for (draft_.num_shown = shown_.size(); is_settled(draft_.num_shown); ++draft_.num_shown) {
     if (draft.is_command(draft_.num_shown)) {
       passes(draft.command(draft_.num_shown));
       continue;
     }
-    if (--num_behind < options_->punctuation->look_ahead && found.certainties[j] < kCertain) break;
+    const bool is_open = --num_behind < options_->punctuation->look_ahead && found.certainties[j] < kCertain;
+    if (is_open || found.is_held[j]) break;
     in_sentence_ = found.marks[j] != Mark::kPeriod;
     after_title_ = found.name_follows[j];
     sentence_length_ = in_sentence_ && found.marks[j] != Mark::kQuestion ? sentence_length_ + 1 : 0;
@@ -303,6 +335,7 @@ void TextFormatter::leave_unpunctuated(std::vector<std::string>& all) {
   const bool with_capitals = options_->commands && options_->formatted;
   bool in_sentence = in_sentence_;
   draft_.num_shown = shown_.size();
+  last_.clear();
   for (std::size_t i = shown_.size(); i < draft.tokens.size(); ++i) {
     const bool is_command = draft.is_command(i);
     all.push_back(!is_command && with_capitals && !in_sentence_ ? capitalized(draft.tokens[i].text)

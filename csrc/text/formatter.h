@@ -1,8 +1,10 @@
 // Formats words for users: applies spoken commands, masking, numbers, case and punctuation, and replacements, in this
 // order, to one utterance after another.
 //
-// Words that a partial shows as stable stay as long as the recognized words do. The cost of a partial depends only on
-// its new words. The only state between utterances is whether a sentence continues after a forced cut.
+// Words that a partial shows as stable stay as long as the recognized words do. Partials without a new word change no
+// mark and no case; with one, those of words that others follow change once at most, when the network has seen all the
+// words that they depend on. The cost of a partial depends only on its new words. The only state between utterances is
+// whether a sentence continues after a forced cut.
 //
 // The caller runs the punctuation network when a partial or a final asks for it:
 //
@@ -84,12 +86,21 @@ class TextFormatter {
     bool is_final = false;
     bool complete = false;
   };
+  // A token of the last partial.
+  struct LastShown {
+    std::string text;  // before punctuation
+    const SpokenCommand* command;
+    std::optional<HeldMark> mark;  // none if it no longer changes, and for commands
+  };
 
   void begin_utterance();
   const PunctuationRun* format(std::vector<Word> words, std::size_t num_stable, bool is_final, bool complete);
   const PunctuationRun* ask_network(const std::vector<std::string>& texts, const std::vector<std::string>& unmasked);
   TokensWithCommands draft_tokens() const { return {draft_.words, draft_.tokens, draft_.found}; }
   bool is_settled(std::size_t token) const;
+  std::size_t num_settled(const std::vector<std::size_t>& tokens) const;
+  std::vector<std::optional<HeldMark>> held_marks(const std::vector<std::size_t>& places,
+                                                  const std::vector<const SpokenCommand*>& spoken) const;
   void passes(const SpokenCommand* command);
   void punctuate_draft(const std::vector<float>& mark_probs, const std::vector<float>& case_probs,
                        std::vector<std::string>& all);
@@ -106,6 +117,7 @@ class TextFormatter {
   bool in_sentence_ = false;        // whether a sentence is open after shown_
   bool after_title_ = false;        // whether a title precedes the next word
   std::size_t sentence_length_ = 0;  // number of words in the open sentence
+  std::vector<LastShown> last_;  // empty if that partial had no marks
   Draft draft_;
   std::optional<PunctuationRun> run_;  // for the draft
 };

@@ -1,8 +1,10 @@
 #include "text/punctuation.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <stdexcept>
+#include <unordered_map>
 #include <utility>
 
 #include "contract.h"
@@ -42,10 +44,14 @@ bool is_plain(std::string_view word) {
   return word == to_lower(word);
 }
 
-std::string upper(const std::string& word) {
+std::string without_possessive(const std::string& word) {
   const bool possessive = word.size() > 2 && word.compare(word.size() - 2, 2, "'s") == 0;
-  const std::size_t stem = word.size() - (possessive ? 2 : 0);
-  return to_upper(std::string_view(word).substr(0, stem)) + word.substr(stem);
+  return word.substr(0, word.size() - (possessive ? 2 : 0));
+}
+
+std::string upper(const std::string& word) {
+  const std::string stem = without_possessive(word);
+  return to_upper(stem) + word.substr(stem.size());
 }
 
 std::string cased(const std::string& word, Case kind, bool begins_sentence, const MixedCase& mixed) {
@@ -93,6 +99,48 @@ Case likely_case(const std::string& word, const float* probs, const Language* la
                        word.find_first_of("aeiouy") == std::string::npos ||
                        (language && language->is_initialism(word));
   return is_sure ? likely : Case::kCapitalized;
+}
+
+// The case of each word by itself, and the mark after it.
+struct Likely {
+  std::vector<Case> cases;
+  std::vector<Mark> marks;
+};
+
+// Words of which the network is uncertain get the case that is likeliest for all places of the word, without those
+// that begin a sentence: the same name has the same letters.
+void agree(const std::vector<std::string>& words, const std::vector<float>& case_probs, Likely& likely) {
+  struct Places {
+    std::array<float, kNumCases> sums{};
+    std::vector<std::size_t> uncertain;
+    std::size_t count = 0;
+  };
+  std::unordered_map<std::string, Places> places;
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    if (!is_plain(words[i]) || likely.marks[i - 1] == Mark::kPeriod || likely.marks[i - 1] == Mark::kQuestion) continue;
+    Places& of_word = places[without_possessive(words[i])];
+    const float* probs = &case_probs[i * kNumCases];
+    for (std::size_t k = 0; k < kNumCases; ++k) of_word.sums[k] += probs[k];
+    ++of_word.count;
+    if (probs[best(probs, kNumCases)] < kCertain) of_word.uncertain.push_back(i);
+  }
+  for (const auto& [word, of_word] : places) {
+    const auto likeliest = static_cast<Case>(best(of_word.sums.data(), kNumCases));
+    for (const std::size_t i : of_word.uncertain) {
+      if (of_word.count > 1) likely.cases[i] = likeliest;
+    }
+  }
+}
+
+// "king" in "King Henry" and "King of France", not in "the king's men". The network knows few names after "doctor".
+bool precedes_name(const std::vector<std::string>& words, const Likely& likely, std::size_t i, const NameWords& names) {
+  const bool has_next = likely.marks[i] == Mark::kNone && i + 1 < words.size();
+  if (has_next && names.titles.count(words[i]) && names.may_be_name(words[i + 1])) return true;
+  do {
+    if (likely.marks[i] != Mark::kNone || ++i == words.size()) return false;
+  } while (names.ranks.count(words[i]));
+  if (words[i] == "of" && likely.marks[i] == Mark::kNone) ++i;
+  return i < words.size() && likely.cases[i] != Case::kLower;
 }
 
 bool expects_name(const std::string& word, Mark mark, Case shown_case, bool before, const NameWords& names) {
@@ -179,37 +227,55 @@ Punctuated punctuate(const std::vector<std::string>& words, const std::vector<fl
   static const NameWords none;
   const NameWords& names = context.language ? *context.language->names : none;
   Punctuated shown;
+  Likely likely;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    likely.cases.push_back(likely_case(words[i], &case_probs[i * kNumCases], context.language));
+    likely.marks.push_back(static_cast<Mark>(best(&mark_probs[i * kNumMarks], kNumMarks)));
+  }
+  agree(words, case_probs, likely);
   bool begins = !context.continues, after_title = context.after_title;
   std::size_t sentence_length = context.sentence_length;
   for (std::size_t i = 0; i < words.size(); ++i) {
-    const float* cases = &case_probs[i * kNumCases];
-    const Case found = likely_case(words[i], cases, context.language);
-    std::string word = words[i];
-    float certainty = 1;
-    if (is_plain(word)) {
-      const bool is_name = after_title && names.may_be_name(word) && !names.particles.count(word);
-      const auto as = [&](Case kind) {
-        return cased(words[i], is_name ? std::max(kind, Case::kCapitalized) : kind, begins, mixed);
-      };
-      word = as(found);
-      certainty = 0;
-      for (std::size_t k = 0; k < kNumCases; ++k) {
-        if (as(static_cast<Case>(k)) == word) certainty += cases[k];
-      }
+    const float *marks = &mark_probs[i * kNumMarks], *cases = &case_probs[i * kNumCases];
+    const bool is_last = i + 1 == words.size(), plain = is_plain(words[i]);
+    const bool is_name = after_title && names.may_be_name(words[i]) && !names.particles.count(words[i]);
+    const std::string stem = without_possessive(words[i]);
+    const bool is_rank = names.ranks.count(stem) || names.titles.count(stem);
+    const bool is_noun = is_rank && !precedes_name(words, likely, i, names);
+    const auto with_case = [&](Case kind) {
+      if (!plain) return words[i];
+      if (is_noun && kind == Case::kCapitalized) kind = Case::kLower;
+      return cased(words[i], is_name ? std::max(kind, Case::kCapitalized) : kind, begins, mixed);
+    };
+    Case letter_case = is_noun && likely.cases[i] == Case::kCapitalized ? Case::kLower : likely.cases[i];
+    std::string word = with_case(letter_case);
+    float certainty = plain ? 0.0f : 1.0f;
+    for (std::size_t k = 0; plain && k < kNumCases; ++k) {
+      if (with_case(static_cast<Case>(k)) == word) certainty += cases[k];
     }
-    const float* marks = &mark_probs[i * kNumMarks];
-    shown.certainties.push_back(certainty * marks[best(marks, kNumMarks)]);
-    const bool is_last = i + 1 == words.size();
+    certainty *= marks[best(marks, kNumMarks)];
     Mark mark = likely_mark(marks, ++sentence_length, is_last ? "" : words[i + 1], context.language);
     if (is_last) mark = !context.complete ? Mark::kNone : words.size() >= kMinMarked ? end_mark(marks, mark) : mark;
+    bool is_held = false;
+    if (i < context.held.size() && context.held[i]) {
+      const HeldMark& held = *context.held[i];
+      const Mark held_mark = held.has_mark && !is_last ? held.mark : mark;
+      is_held = held_mark != mark || with_case(held.letter_case) != word;
+      mark = held_mark;
+      letter_case = held.letter_case;
+      word = with_case(letter_case);
+    }
     const bool has_mark = mark != Mark::kNone && !(mark == Mark::kPeriod && !word.empty() && word.back() == '.');
     if (has_mark) word += ",.?"[static_cast<std::size_t>(mark) - 1];
     begins = mark == Mark::kPeriod;
     if (mark == Mark::kPeriod || mark == Mark::kQuestion) sentence_length = 0;
-    after_title = expects_name(words[i], mark, found, after_title, names);
+    after_title = expects_name(words[i], mark, letter_case, after_title, names);
     shown.words.push_back(std::move(word));
     shown.marks.push_back(mark);
     shown.has_mark.push_back(has_mark);
+    shown.cases.push_back(letter_case);
+    shown.is_held.push_back(is_held);
+    shown.certainties.push_back(certainty);
     shown.name_follows.push_back(after_title);
   }
   return shown;

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -90,12 +91,25 @@ struct PunctuationMetadata {
   explicit PunctuationMetadata(const std::map<std::string, std::string>& properties);
 };
 
+// A word whose mark and case have at least this probability is stable before the network has seen all of its
+// look-ahead. With a lower value, words become stable sooner, but finals change more of them, and dictation does not
+// take back typed text (benchmarks/formatting.py).
+inline constexpr float kCertain = 0.9f;
+
+// The mark and the case that an earlier partial shows for a word.
+struct HeldMark {
+  Mark mark;
+  Case letter_case;
+  bool has_mark;  // false for its last word, whose mark was not known
+};
+
 struct PunctuationContext {
   bool continues = false;  // the words continue a sentence, so the first one is not capitalized for its position
   bool complete = true;    // the speaker has finished; otherwise the last word gets no mark
   bool after_title = false;  // a name is expected
   std::size_t sentence_length = 0;     // number of words in the sentence before these words
   const Language* language = nullptr;  // null if there are no language rules
+  std::vector<std::optional<HeldMark>> held = {};  // per word; empty if none is held
 };
 
 // One entry per given word, and the state for the words after them.
@@ -103,6 +117,8 @@ struct Punctuated {
   std::vector<std::string> words;
   std::vector<Mark> marks;
   std::vector<bool> has_mark;      // its mark was written after it; not where it ends in a period of its own
+  std::vector<Case> cases;         // before the effect of the words around it
+  std::vector<bool> is_held;       // shown otherwise than the network would have it
   std::vector<float> certainties;  // per word: probability of the shown case times that of the likeliest mark
   std::vector<bool> name_follows;  // after a title such as "Mr.", or "doctor" in capitals, without a mark
 };
@@ -116,7 +132,8 @@ struct Punctuated {
 // end in a mark. Words in all capitals need certainty, a known initialism, or a word without a vowel; otherwise the
 // word is treated as a name. The first word of a sentence is capitalized; after "?" the network decides, because the
 // sentence may continue after a quotation. A word's own period (p.m.) also ends a sentence. A name after a title is
-// capitalized. Throws std::invalid_argument for probabilities of a different number of words.
+// capitalized. A held word has the mark and case that it had. Throws std::invalid_argument for probabilities of a
+// different number of words.
 Punctuated punctuate(const std::vector<std::string>& words, const std::vector<float>& mark_probs,
                      const std::vector<float>& case_probs, const MixedCase& mixed, const PunctuationContext& context);
 

@@ -77,5 +77,35 @@ TEST(TextFormatter, WithoutTheNetworkOnlyCaseAndMarksAreMissing) {
   EXPECT_EQ(join(formatter.shown().words), "Anne has 25 ****** numbers");
 }
 
+// Probabilities of 1 for these marks, and for lower case.
+ShownText marked(TextFormatter& formatter, const std::vector<Mark>& marks) {
+  std::vector<float> mark_probs(marks.size() * kNumMarks, 0.0f), case_probs(marks.size() * kNumCases, 0.0f);
+  for (std::size_t i = 0; i < marks.size(); ++i) {
+    mark_probs[i * kNumMarks + static_cast<std::size_t>(marks[i])] = 1.0f;
+    case_probs[i * kNumCases] = 1.0f;
+  }
+  return formatter.shown(mark_probs, case_probs);
+}
+
+TEST(TextFormatter, MarksOfPartialsAreHeldUntilTheNetworkHasSeenItsLookAhead) {
+  auto network = std::make_shared<PunctuationMetadata>();
+  network->look_ahead = 2;
+  network->left_context = 8;
+  TextFormatter formatter(text_options(Options(), "en", network));
+  const std::vector<Word> words = spoken("CATS SLEPT DOGS RAN HORSES ATE");
+  const auto first = [&words](std::size_t count) { return std::vector<Word>(words.begin(), words.begin() + count); };
+  const Mark none = Mark::kNone, comma = Mark::kComma, stop = Mark::kPeriod;
+  formatter.partial(first(3), 0);
+  EXPECT_EQ(join(marked(formatter, {none, comma, none}).words), "Cats slept, dogs");
+  formatter.partial(first(3), 1);  // no new word
+  EXPECT_EQ(join(marked(formatter, {comma, stop, none}).words), "Cats slept, dogs");
+  formatter.partial(first(4), 2);  // a new word, but nothing is settled two words ahead
+  EXPECT_EQ(join(marked(formatter, {comma, stop, comma, none}).words), "Cats slept, dogs, ran");
+  formatter.partial(first(5), 5);
+  EXPECT_EQ(join(marked(formatter, {none, stop, comma, none, none}).words), "Cats slept. Dogs, ran horses");
+  formatter.final(words, false);
+  EXPECT_EQ(join(marked(formatter, {comma, none, none, none, none, stop}).words), "Cats, slept dogs ran horses ate.");
+}
+
 }  // namespace
 }  // namespace asr_stream

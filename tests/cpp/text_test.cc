@@ -350,7 +350,7 @@ TEST(Punctuation, MarksAndCapitalsComeFromTheNetwork) {
   EXPECT_EQ(punctuated(formatter, "AT FIVE P M WE LEFT", {{"p.m.", Mark::kPeriod}}, false, 30.0), "At 5 p.m. We left.");
   EXPECT_EQ(punctuated(formatter, "DOCTOR SMITH AND THE DOCTOR CAME", {{"doctor", Mark::kNone, Case::kCapitalized}},
                        false, 40.0),
-            "Doctor Smith and the Doctor came.");
+            "Doctor Smith and the doctor came.");
 }
 
 TEST(Punctuation, ASentenceGoesOnAfterACut) {

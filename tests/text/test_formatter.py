@@ -152,6 +152,41 @@ def test_stable_text_stays_when_the_network_changes() -> None:
             assert all(b[0].isupper() for a, b in itertools.pairwise(found) if a.endswith("."))
 
 
+def test_marks_do_not_flicker() -> None:
+    """They change once at most: when the network has seen all of its look-ahead."""
+    marks = {"cat": 1, "dog": 2, "house": 0}
+
+    def moody(run: PunctuationRun) -> Labels:
+        return [marks[word] for word in run.words], [int(run.words[-1] == "house")] * len(run.words)
+
+    formatter = Shown(network=moody)
+    words = words_of("cat dog house cat dog house house house")
+    assert text(formatter.partial(words[:3], 0)[0]) == "Cat, Dog. House"
+    marks.update({"cat": 0, "dog": 1})
+    assert text(formatter.partial(words[:3], 0)[0]) == "Cat, Dog. House"
+    assert text(formatter.partial(words[:4], 1)[0]) == "Cat, Dog. House cat"  # a new word, but none has two behind it
+    assert text(formatter.partial(words[:4], 4)[0]) == "Cat, Dog. House cat"  # no new word
+    assert text(formatter.partial(words[:5], 3)[0]) == "Cat Dog. House cat dog"  # only the first has two behind it
+    assert text(formatter.partial(words[:6], 6)[0]) == "Cat Dog, House cat Dog, House"
+    assert text(formatter.final(words[:6])[0]) == "Cat Dog, House Cat Dog, House."
+
+
+def test_marks_of_other_words_are_not_held() -> None:
+    marks = {"cat": 1, "dog": 2, "house": 1, "five": 0}
+
+    def moody(run: PunctuationRun) -> Labels:
+        return [marks[word] for word in run.words], [0] * len(run.words)
+
+    formatter = Shown(network=moody)
+    assert text(formatter.partial(words_of("cat dog house five"), 0)[0]) == "Cat, dog. House, five"
+    marks.update(dict.fromkeys(marks, 0))
+    assert text(formatter.partial(words_of("cat house dog five"), 0)[0]) == "Cat, house dog five"
+    formatter.formatter.partial(words_of("cat house dog five"), 0)
+    formatter.formatter.shown()  # the network failed
+    assert text(formatter.partial(words_of("cat house dog five"), 0)[0]) == "Cat house dog five"
+    assert text(formatter.final(words_of("cat house dog five"))[0]) == "Cat house dog five."
+
+
 def test_word_is_stable_once_the_network_is_sure() -> None:
     words = words_of("cat house cat house cat")
     for sure, num_stable in ((False, 2), (True, 4)):
@@ -283,6 +318,46 @@ def test_name_has_its_capital_after_a_shown_title() -> None:
         assert num_stable >= len(words) - 2
         assert text(formatter.final(words)[0]) == expected + "."
         assert text(formatter.final(words_of("CAT DOG"))[0]) == "Cat dog"
+
+
+@pytest.mark.parametrize(
+    ("spoken", "capitals", "expected"),
+    [
+        ("then king henry left", "king henry", "Then King Henry left."),
+        ("so the king of france left", "king france", "So the King of France left."),
+        ("so prince bishop henry left", "prince bishop henry", "So Prince Bishop Henry left."),
+        ("so the king left henry", "king henry", "So the king left Henry."),
+        ("so a king's men came", "king's", "So a king's men came."),
+        ("so the devil is here", "devil", "So the devil is here."),
+        ("so the doctor and i left", "doctor i", "So the doctor and I left."),
+        ("king of all he was", "king", "King of all he was."),
+        ("he saw the queen", "queen", "He saw the queen."),
+    ],
+)
+def test_title_has_a_capital_only_before_a_name(spoken: str, capitals: str, expected: str) -> None:
+    def network(run: PunctuationRun) -> Labels:
+        return [0] * len(run.words), [int(word in capitals.split()) for word in run.words]
+
+    assert text(Shown(network=network).final(words_of(spoken))[0]) == expected
+
+
+@pytest.mark.parametrize(
+    ("of_first", "of_second", "expected"),
+    [
+        ([0.05, 0.95, 0.0], [0.6, 0.4, 0.0], "So Rose and then Rose's cat"),
+        ([0.9, 0.1, 0.0], [0.4, 0.6, 0.0], "So rose and then rose's cat"),
+        ([0.02, 0.98, 0.0], [0.95, 0.05, 0.0], "So Rose and then rose's cat"),  # certain: another word
+    ],
+)
+def test_an_uncertain_word_has_the_case_of_its_other_places(
+    of_first: list[float], of_second: list[float], expected: str
+) -> None:
+    formatter = Shown(network=marked).formatter
+    words = words_of("so rose and then rose's cat")
+    assert formatter.final(words, True) is not None
+    cases = [[1.0, 0.0, 0.0]] * len(words)
+    cases[1], cases[4] = of_first, of_second
+    assert text(formatter.shown([1.0, 0.0, 0.0, 0.0] * len(words), np.ravel(cases))[0]) == expected
 
 
 def test_a_comma_of_a_date_is_not_doubled() -> None:

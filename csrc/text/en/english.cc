@@ -41,10 +41,12 @@ NumberTables make_tables() {
   t.doubtful_months = {"march", "may", "august"};
   t.oclock = {"o'clock", "oclock"};
   t.minutes = {"minute", "minutes", "min"};
-  t.time_prepositions = {"at", "by", "until", "till", "before", "after", "from", "around", "past", "it's", "is"};
+  t.time_prepositions = {"at", "by", "until", "till", "before", "after", "from", "around", "past"};
   t.clock_prepositions = {"at", "by", "until", "till", "before", "after", "around", "about", "it's", "is", "was"};
-  t.times_of_day = {"tonight", "sharp", "tomorrow", "today"};
+  t.times_of_day = {"tonight", "sharp", "tomorrow", "today", "yesterday"};
   t.parts_of_day = {{"in the morning", ""}, {"in the afternoon", ""}, {"in the evening", ""}, {"at night", ""}};
+  t.day_prepositions = {"on", "by", "until", "till", "since", "from", "to", "after", "before"};
+  t.parts_of_days = {"morning", "forenoon", "noon", "afternoon", "evening", "night"};
   t.opening_hours = {"open", "daily", "weekdays", "weekends", "hours"};
   for (const char* day : {"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}) {
     for (const char* ending : {"", "s"}) t.opening_hours.insert(std::string(day) + ending);
@@ -66,8 +68,11 @@ NumberTables make_tables() {
                            "saved", "borrow", "borrowed", "lend", "lent"}) {
     t.of_money.insert(word);
   }
-  t.sold_by = {"pound", "ounce", "gallon", "liter", "litre", "kilo", "piece", "bottle", "bag", "box", "dozen", "ticket",
-               "person", "head", "night", "month", "share", "barrel", "yard", "minute", "hour"};
+  t.buyers = {"me", "you", "him", "her", "us", "them"};
+  t.totals = {"total", "subtotal", "price", "bill", "tab", "fare", "toll"};
+  t.sold_by = {"pound", "ounce", "gallon", "liter", "litre", "kilo", "piece", "bottle", "bag", "box", "dozen", "yard",
+               "minute"};
+  t.rates = {"ticket", "person", "head", "night", "month", "week", "day", "share", "barrel", "hour", "year"};
   t.cents = {"cent", "cents", "pence", "penny"};
   t.units = {{"percent", "%"}, {"per cent", "%"}, {"degrees celsius", "°C"}, {"degrees centigrade", "°C"},
              {"degrees fahrenheit", "°F"}, {"degree celsius", "°C"}, {"degree fahrenheit", "°F"},
@@ -104,16 +109,22 @@ NumberTables make_tables() {
       }
     }
   }
+  t.people = {"people", "men", "women"};
   t.counted = {"second", "seconds", "minute", "minutes", "hour", "hours", "day", "days", "week", "weeks", "month",
                "months", "year", "years", "mile", "miles", "foot", "feet", "inch", "inches", "yards", "acres", "ounces",
                "tons", "people", "men", "women", "times", "pages", "points", "degrees", "dozen"};
   t.singular = {"second", "minute", "hour", "day", "week", "month", "year", "mile", "foot", "inch", "yard", "acre",
-                "ounce", "ton", "dollar", "euro", "pound", "cent", "point", "degree"};
+                "ounce", "ton", "dollar", "euro", "pound", "cent", "point", "degree", "page", "person", "man", "story",
+               "part", "piece", "room", "member", "question", "gallon", "pack", "watt", "volt", "gram", "meter",
+               "kilometer", "kilogram", "liter", "bedroom", "seat", "letter", "word", "digit", "line", "round", "game",
+               "song", "step", "course", "hole", "star", "string", "car", "ship", "unit"};
   t.range = {"to", "or"};
   t.out_of = {{"out of", ""}, {"times out of", ""}};
   t.feet = {"foot", "feet"};
   t.pounds = {"pound", "pounds"};
   t.ounces = {"ounce", "ounces"};
+  t.durations = {"second", "seconds", "minute", "minutes", "hour", "hours", "day", "days", "week", "weeks", "month",
+                 "months", "year", "years"};
   t.ages = {"year", "month", "week", "day"};
   t.old = {"old", "olds"};
   t.denominators = {{"half", 2}, {"halves", 2}, {"third", 3}, {"thirds", 3}, {"quarter", 4}, {"quarters", 4},
@@ -125,8 +136,35 @@ NumberTables make_tables() {
                    "apartment", "suite", "zip", "dial", "bus", "model", "password", "passcode", "account",
                    "seat", "unit",
                    "flat", "serial", "port"};
+  t.string_cues = {"digits", "last", "ends", "ending", "card"};
   t.copulas = {"is", "was"};
+  t.it_is = {"it's", "that's", "they're"};
+  t.books = {"genesis", "exodus", "leviticus", "deuteronomy", "joshua", "ruth", "samuel", "chronicles", "ezra",
+             "nehemiah", "psalm", "psalms", "proverbs", "ecclesiastes", "isaiah", "jeremiah", "ezekiel", "daniel",
+             "hosea", "joel", "amos", "micah", "habakkuk", "zechariah", "malachi", "matthew", "luke", "john", "romans",
+             "corinthians", "galatians", "ephesians", "philippians", "colossians", "thessalonians", "timothy", "titus",
+             "hebrews", "james", "peter", "revelation"};
+  t.doubtful_books = {"mark", "acts", "job", "kings", "judges", "numbers"};
+  t.wins = {"win", "wins", "won", "winning", "lose", "loses", "lost", "losing", "beat", "beats", "beating", "defeated",
+            "sets", "match", "final"};
   t.divisions = {"chapter", "verse", "act", "scene", "volume", "part", "section", "book", "lesson", "step"};
+  t.ordered = {"century", "centuries", "floor", "floors", "grade", "grades", "grader", "graders", "place",
+               "anniversary", "birthday", "birthdays", "amendment", "amendments", "edition", "president", "congress",
+               "district", "division", "infantry", "regiment", "battalion", "cavalry", "airborne", "parallel",
+               "percentile", "precinct", "ward", "arrondissement", "dynasty", "minute", "hour", "day", "week", "month",
+               "year", "season", "episode", "chapter", "page", "verse", "row", "round", "inning", "hole", "lap", "mile",
+               "fairway", "green", "time", "attempt", "try", "match", "game", "race", "title", "goal", "victory", "win",
+               "consecutive", "straight", "annual", "customer", "visitor", "caller", "letter", "item", "line", "level",
+               "version", "largest", "biggest", "highest", "oldest", "volume", "lecture", "room", "meridian", "psalm",
+               "hymn", "symphony", "sonnet", "canto", "act", "article", "section", "part", "stage", "step",
+               "generation", "battle", "conference", "session", "meeting", "lesson", "corps", "brigade", "army",
+               "dragoons", "hussars"};
+  t.brief = {"timer", "timers", "pause", "delay", "ad", "video", "clip", "commercial", "spot", "break", "interval",
+             "countdown", "rule", "silence", "window", "limit", "exposure", "walk", "run", "sprint", "plank", "hold",
+             "timeout", "warning", "rest", "speech", "pitch", "trailer", "recording", "message", "burst", "loop", "nap",
+             "lead", "head", "intro", "sample", "shot", "slot", "game", "mark"};
+  t.monarchs = {"louis", "henry", "charles", "edward", "george", "james", "william", "john", "paul", "pius", "benedict",
+                "leo", "gregory", "clement", "innocent", "philip", "gustav", "christian", "frederick", "carl"};
   t.with_letter = {"apartment", "room", "unit", "flat", "suite", "seat", "gate", "row", "building", "block"};
   for (const char* known :
        {"dvd", "cd", "tv", "pc", "fbi", "cia", "usa", "us", "uk", "eu", "un", "nasa", "nba", "nfl", "nhl", "mlb", "bbc",
@@ -138,6 +176,7 @@ NumberTables make_tables() {
     t.initials[known] = to_upper(known);
   }
   t.initials["phd"] = "PhD";
+  t.initials["ios"] = "iOS";
   t.initials["ie"] = "i.e.";
   t.initials["eg"] = "e.g.";
   t.subjects = {"i", "you", "he", "she", "it", "we", "they", "who", "which", "that", "there", "one"};
@@ -150,7 +189,9 @@ NumberTables make_tables() {
                      "lived", "work", "still", "probably", "definitely"};
   t.determiners = {"the", "an", "this", "that", "my", "your", "his", "her", "its", "our", "their", "some", "any", "no"};
   t.phrases = {{"nine eleven", "9/11"}, {"twenty four seven", "24/7"}, {"fifty fifty", "50-50"},
-               {"s and p five hundred", "S&P 500"}, {"h two o", "H2O"}, {"h two s", "H2S"}, {"c o two", "CO2"},
+               {"s and p five hundred", "S&P 500"}, {"b two b", "B2B"}, {"b two c", "B2C"}, {"b two g", "B2G"},
+               {"c two c", "C2C"}, {"p two p", "P2P"}, {"d two c", "D2C"}, {"mac o s", "macOS"},
+               {"h two o", "H2O"}, {"h two s", "H2S"}, {"c o two", "CO2"},
                {"four o one k", "401(k)"}, {"four oh one k", "401(k)"}, {"five o one c", "501(c)"},
                {"omega three", "omega-3"}, {"omega six", "omega-6"}, {"three d", "3D"}, {"two d", "2D"},
                {"four g", "4G"}, {"five g", "5G"}, {"four k", "4K"}, {"eight k", "8K"}, {"ten eighty p", "1080p"},
@@ -201,6 +242,11 @@ NameWords make_names() {
   names.titles = {"mr", "mrs", "ms", "mister", "missus", "miss", "dr", "doctor", "sir", "lady", "dame",
                        "professor", "captain", "colonel", "lieutenant", "sergeant", "aunt", "uncle", "saint", "st",
                        "mademoiselle"};
+  names.ranks = {"king", "queen", "prince", "princess", "duke", "duchess", "earl", "count", "countess", "baron",
+                 "baroness", "emperor", "empress", "general", "major", "corporal", "admiral", "bishop", "archbishop",
+                 "cardinal", "pope", "priest", "clergyman", "devil", "judge", "senator", "president", "governor",
+                 "mayor", "minister", "ambassador", "chancellor", "secretary", "inspector", "sheriff", "cousin",
+                 "knight"};
   names.no_names = {"a", "an", "the", "this", "that", "these", "those", "and", "or", "but", "nor", "yet", "so", "if",
                 "as", "at", "by", "for", "from", "in", "into", "of", "off", "on", "out", "over", "to", "up", "down",
                 "with", "without", "about", "after", "before", "behind", "upon", "until", "while", "though",

@@ -1,4 +1,6 @@
 // Rules for spelled-out text: initials, e-mail and web addresses.
+#include <algorithm>
+#include <optional>
 #include <string>
 
 #include "text/en/number_rules.h"
@@ -34,6 +36,8 @@ Shown Rules::letters(std::size_t i) const {
   }
   if (spoken.is(i, "i") && run.find_first_not_of(run[0]) == std::string::npos) return {};  // "i i think"
   if (run.size() == 2 && is_article && is_known(run) && !is_pronoun && !is_named) return {};  // "a c program"
+  std::string phrase;
+  if (is_article && spoken.find(tables.phrases, i + 1, phrase) > 2) return {};  // "a b two b company"
   const bool goes_on = spoken.is(end, tables.range) || spoken.is(end, "and");
   if (run.size() == 2 && goes_on && spoken.is_letter(end + 1) && !is_word_letter(spoken.word(end + 1)[0]) &&
       !is_known(run)) {
@@ -55,7 +59,8 @@ Shown Rules::letters(std::size_t i) const {
     const SpokenNumbers::DigitString string = spoken.digit_string(end);
     const bool is_string =
         !string.digits.empty() && string.num_singles == string.num_atoms && !spoken.is(end, tables.zeros);
-    if (is_string && !spoken.is(string.end, "point") && !is_counted(string.end)) {
+    const bool is_count = string.num_atoms == 1 && (spoken.is(string.end, "of") || spoken.is(string.end, "more"));
+    if (is_string && !is_count && !spoken.is(string.end, "point") && !is_counted(string.end)) {
       text += string.digits;
       end = string.end;
       // "a b seven three k": letters after digits, and so on
@@ -67,7 +72,7 @@ Shown Rules::letters(std::size_t i) const {
       }
       return {{text, i, end - 1}};
     }
-    if (run.size() == 1 && read(end, amount) && amount.scale == amount.end && !amount.is_decimal &&
+    if (run.size() == 1 && !is_count && read(end, amount) && amount.scale == amount.end && !amount.is_decimal &&
         (amount.text.size() <= 2 || amount.is_pair) && !is_counted(amount.end)) {
       return {{text + amount.text, i, amount.end - 1}};
     }
@@ -84,6 +89,25 @@ Shown Rules::lettered(std::size_t i) const {
   if (!n || i == 0 || !spoken.is(i - 1, tables.with_letter)) return {};
   if (!spoken.is_letter(end) || is_word_letter(spoken.word(end)[0]) || spoken.is_letter(end + 1)) return {};
   return {{std::to_string(number) + to_upper(spoken.word(end)), i, end}};
+}
+
+// "seven a b c one two three", "one z nine nine nine a a one": digits, letters, digits.
+Shown Rules::code(std::size_t i) const {
+  if (!spoken.any_digit(i) || follows_number(i) || (i > 0 && spoken.is_letter(i - 1)) || half_of_day(i + 1)) return {};
+  std::string text;
+  std::size_t end = i, num_digits = 0, longest = 0, num_letters = 0;
+  bool ends_in_digit = false;
+  for (;; ++end) {
+    const std::optional<int> digit = spoken.any_digit(end);
+    if (!digit && !spoken.is_letter(end)) break;
+    ends_in_digit = digit.has_value();
+    num_digits += ends_in_digit;
+    num_letters = ends_in_digit ? 0 : num_letters + 1;
+    longest = std::max(longest, num_letters);
+    text += digit ? std::to_string(*digit) : to_upper(spoken.word(end));
+  }
+  const bool is_code = num_digits >= 3 && longest >= 2 && ends_in_digit && !spoken.is_number(end);
+  return is_code && !is_counted(end) ? Shown{{text, i, end - 1}} : Shown{};
 }
 
 // "twelve twenty one maple street", "two twenty one b baker street"

@@ -26,12 +26,28 @@ bool Rules::read(std::size_t i, Amount& amount) const {
     const int first = integer->is_below(100) ? std::stoi(integer->digits) : 0;
     int rest = 0;
     const std::size_t more = first ? spoken.below_hundred(amount.end, rest) : 0, after = amount.end + more;
+    const bool has_more = more && tables.magnitudes.count(spoken.word(after));
+    const auto thousands = has_more ? spoken.integer(amount.end, false) : std::nullopt;
+    const auto last = first && first < 10 && spoken.is(amount.end, tables.zeros) ? spoken.digit(amount.end + 1)
+                                                                                : std::nullopt;
     // "nine ten", "ten fifteen dollars": the second number corrects the first
     const int distance = first < 10 ? 1 : first % 5 == 0 && rest % 5 == 0 ? 10 : first < 20 ? 3 : 0;
     const bool counts_on = rest > first && rest <= first + distance;
     const bool is_apart =
         begin > 0 && (spoken.is(begin - 1, tables.divisions) || (first > 9 && spoken.is(begin - 1, "in")));
-    if (more && rest >= 10 && !counts_on && !is_apart && !follows_number(begin) && !spoken.is_number(after) &&
+    if (last && !follows_number(begin) && !spoken.is_number(amount.end + 2) &&
+        !spoken.is(amount.end + 2, tables.zeros)) {  // "one oh two point five"
+      whole = std::to_string(100 * first + *last);
+      amount.end += 2;
+      amount.scale = amount.end;
+      amount.is_small = false;
+    } else if (thousands && first < 10 && rest > 10 && !counts_on && !is_apart && !follows_number(begin) &&
+               !spoken.is(thousands->end, tables.singular)) {  // "one twenty eight thousand"
+      whole = with_commas(std::to_string(first) + thousands->digits);
+      amount.end = thousands->end;
+      amount.scale = thousands->scale ? thousands->end - 1 : thousands->end;
+      amount.is_small = false;
+    } else if (more && rest >= 10 && !counts_on && !is_apart && !follows_number(begin) && !spoken.is_number(after) &&
         (first < 10 ? !spoken.is(after, tables.singular) : ends_pair(begin, after))) {  // "five fifteen year olds"
       whole = with_commas(std::to_string(100 * first + rest));
       amount.end += more;
@@ -62,6 +78,11 @@ bool Rules::read(std::size_t i, Amount& amount) const {
   }
   amount.text = sign + whole;
   return amount.end > i;
+}
+
+// "page papers" after "three ten"
+bool Rules::is_compound(std::size_t i) const {
+  return spoken.is(i, tables.singular) && !spoken.word(i + 1).empty() && spoken.word(i + 1).back() == 's';
 }
 
 bool Rules::follows_number(std::size_t i) const { return i > 0 && spoken.is_number(i - 1); }
@@ -112,62 +133,6 @@ bool Rules::add_phrase(Shown& shown, const NumberTables::Texts& table) const {
   const std::size_t first = shown.back().last + 1, n = spoken.find(table, first, text);
   if (n) shown.push_back({text, first, first + n - 1});
   return n != 0;
-}
-
-// Whether one of the four previous words is a verb of paying.
-bool Rules::means_money(std::size_t i) const {
-  for (std::size_t k = 1; k <= std::min<std::size_t>(i, 4); ++k) {
-    if (spoken.is(i - k, tables.of_money)) return true;
-  }
-  return false;
-}
-
-Shown Rules::money(std::size_t i) const {
-  Amount amount;
-  Currency currency;
-  if (spoken.is(i, "a") && spoken.find(tables.currencies, i + 1, currency) && currency.is_singular) {
-    int cents = 0;  // "a dollar fifty"
-    const std::size_t n = spoken.below_hundred(i + 2, cents), end = i + 2 + n;
-    if (!n || cents < 10 || is_counted(end) || spoken.is_number(end)) return {};
-    return {{currency.symbol + "1." + std::to_string(cents), i, end - 1}};
-  }
-  if (!read(i, amount)) return {};
-  const std::size_t n = spoken.find(tables.currencies, amount.end, currency);
-  if (!n) return {};
-  std::size_t end = amount.end + n;
-  const bool is_clear = currency.is_clear || (means_money(i) && !spoken.is(end, "of"));
-  bool has_cents = false;
-  if (amount.scale == amount.end && !amount.is_decimal) {
-    const bool with_and = spoken.is(end, "and");
-    const std::size_t begin = end + with_and;
-    int cents = 0;
-    const std::size_t m = spoken.below_hundred(begin, cents);
-    const bool named = m && spoken.is(begin + m, tables.cents);
-    const bool follows = m && !with_and && cents >= 10 && !spoken.is_number(begin + m) && !is_counted(begin + m) &&
-                         !spoken.is(begin + m, "point");
-    if (named || (follows && is_clear)) {
-      has_cents = true;
-      amount.text += (cents < 10 ? ".0" : ".") + std::to_string(cents);
-      end = begin + m + named;
-      amount.end = amount.scale = end;
-    }
-  }
-  if (!is_clear && !has_cents && amount.scale == amount.end) return {};
-  const std::size_t comma = amount.text.find(',');
-  if (amount.is_pair && comma != std::string::npos && !has_cents && currency.has_cents) {  // "twelve fifty dollars"
-    amount.text.erase(comma, 1);
-    amount.text.insert(amount.text.size() - 2, ".");
-  }
-  Shown shown;
-  if (amount.is_article && currency.is_singular) {  // "a hundred dollar bill", "a billion dollar company"
-    add_word(shown, i);
-    const bool has_scale = amount.scale != amount.end;
-    shown.push_back({currency.symbol + amount.text, i + 1, has_scale ? i + 1 : end - 1});
-    if (has_scale) shown.push_back({spoken.word(amount.scale), i + 2, end - 1});
-  } else {
-    add(shown, amount, i, currency.symbol, end);
-  }
-  return shown;
 }
 
 Shown Rules::measure(std::size_t i) const {
@@ -287,8 +252,12 @@ Shown Rules::year(std::size_t i) const {
   if (found && !follows_number(i)) {
     const bool is_pair = !spoken.is(i + 1, "hundred") && !tables.magnitudes.count(spoken.word(i + 1));
     const bool is_recent = *found > 2000 && *found < 2100;
-    const bool is_sum = is_counted(end) && !(is_cued && spoken.is(i - 1, "in") && ends_pair(i, end));
-    const bool is_more = is_sum || spoken.is_number(end) || spoken.is(end, "point");
+    std::size_t next = end;  // "until eighteen ninety nine seventeen years"
+    if (const auto number = is_cued ? spoken.integer(end, false) : std::nullopt) next = number->end;
+    const bool counts_next = next > end && is_counted(next);
+    const bool is_in = is_cued && (spoken.is(i - 1, "in") || spoken.is(i - 1, "since"));
+    const bool is_sum = is_counted(end) && !(is_in && (ends_pair(i, end) || spoken.is(end, tables.people)));
+    const bool is_more = is_sum || (spoken.is_number(end) && !counts_next) || spoken.is(end, "point");
     shown.push_back({std::to_string(*found), i, end - 1});
     if (add_phrase(shown, tables.eras)) return shown;
     return (is_pair || is_recent || is_cued) && !is_more ? shown : Shown{};
@@ -312,16 +281,58 @@ Shown Rules::ordinal(std::size_t i) const {
     const bool is_apart = (!next.empty() && next.back() == 's') || spoken.is(i + 2, tables.counted) ||
                           (i > 0 && (spoken.is(i - 1, tables.divisions) || spoken.is(i - 1, tables.number_cues))) ||
                           hour_and_minute(i, time);
-    if (!is_apart || spoken.is(i + 3, tables.streets)) {
+    if (spoken.is(i + 3, tables.streets) ? *spoken.digit(i) < 3 : !is_apart) {  // "seven thirty fifth avenue"
       return {{with_ordinal_suffix(std::to_string(100 * *spoken.digit(i) + rest)), i, i + 2}};
     }
+  }
+  if (spoken.digit(i) && *spoken.digit(i) < 3 && spoken.below_hundred(i + 1, rest, true) == 1 && rest > 9 &&
+      spoken.is(i + 2, tables.streets) && !follows_number(i)) {  // "one sixteenth street"
+    return {{with_ordinal_suffix(std::to_string(100 * *spoken.digit(i) + rest)), i, i + 1}};
   }
   const auto found = spoken.integer(i, true);
   // "one tenth" and "a hundredth" are fractions. "a twenty second pause" is neither a fraction nor an ordinal.
   if (!found || found->is_article || found->is_below(10) || follows_number(i)) return {};
   const bool after_article = i > 0 && spoken.is(i - 1, "a");
   if (after_article && (found->end == i + 1 || spoken.is(found->end - 1, tables.counted))) return {};
-  return {{with_ordinal_suffix(found->digits), i, found->end - 1}};
+  const std::string& digits = found->digits;
+  const int value = found->is_below(10000) ? std::stoi(digits) : 10000;
+  const int highest = spoken.is(found->end, "avenue") ? 199 : 299;  // of a street
+  if (spoken.is(found->end, tables.streets) && value > highest && value % 100 && value % 100 < 20) {
+    return {};  // "five hundred fifth avenue" has the number of a house
+  }
+  const bool is_name = i > 1 && spoken.is(i - 1, "the") && spoken.is(i - 2, tables.monarchs);
+  if (is_name) return words(i, found->end);  // "louis the fourteenth", as "henry the eighth"
+  if (value < 100 && !is_ordered(i, found->end, value)) return {};
+  return {{with_ordinal_suffix(digits), i, found->end - 1}};
+}
+
+// A date without its month: "on the fourteenth", "monday the fourteenth".
+bool Rules::is_day(std::size_t i) const {
+  return i > 1 && spoken.is(i - 1, "the") &&
+         (spoken.is(i - 2, tables.day_prepositions) || spoken.is(i - 2, tables.opening_hours) ||
+          (i > 2 && spoken.is(i - 2, "of") && spoken.is(i - 3, tables.parts_of_days)) ||
+          tables.month_names.count(spoken.word(i - 2)));
+}
+
+// Whether something is numbered by an ordinal below a hundred. "fourteenth" alone may be misrecognized or belong to a
+// name, "thirty second" may be a duration.
+bool Rules::is_ordered(std::size_t first, std::size_t end, int value) const {
+  const bool is_whole = first == 0 && spoken.word(end).empty();
+  const bool is_numbered = spoken.is(end, tables.ordered) || spoken.is(end, tables.streets);
+  const bool is_of_month = first > 0 && tables.month_names.count(spoken.word(first - 1));
+  const bool is_before_month = tables.month_names.count(spoken.word(end)) != 0;  // "dated thirtieth april"
+  if (is_whole || is_of_month || is_before_month || (value <= 31 && is_day(first))) return true;
+  const bool has_article = first > 0 && spoken.is(first - 1, tables.determiners);
+  if (spoken.is(end - 1, "second") && end - first == 2) {
+    return !spoken.is(end, tables.brief) && (is_numbered || has_article);
+  }
+  const std::size_t noun = end + (spoken.is(end, "and") ? 2 : 1);  // "the fifteenth wedding anniversary"
+  if (is_numbered || (has_article && (spoken.is(end, "of") || spoken.is(noun, tables.ordered)))) return true;
+  if (spoken.is(end, "and") || spoken.is(end, tables.range)) {  // "the eleventh and twelfth floors"
+    const bool is_article = spoken.is(end + 1, tables.determiners);
+    if (!ordinal(end + 1 + is_article).empty()) return true;
+  }
+  return end - first > 1;
 }
 
 Shown Rules::amount(std::size_t i) const {
@@ -329,9 +340,6 @@ Shown Rules::amount(std::size_t i) const {
   if (!read(i, amount) || amount.is_small || amount.is_article) return {};
   if (spoken.is(i, "point") && amount.end < i + 3) return {};  // "at that point two men"
   if (i > 0 && spoken.is(i - 1, "buck")) return words(i, amount.end);
-  if (amount.is_pair && spoken.is(amount.end, "a") && spoken.is(amount.end + 1, tables.sold_by)) {
-    amount.text.insert(1, ".");  // "three ninety nine a pound"
-  }
   Shown shown;
   add(shown, amount, i, "", amount.end);
   return shown;

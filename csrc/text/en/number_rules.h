@@ -34,6 +34,7 @@ struct Rules {
   Shown date(std::size_t i) const;
   Shown days(std::size_t i) const;     // two days
   Shown money(std::size_t i) const;
+  Shown price(std::size_t i) const;    // without a currency
   Shown measure(std::size_t i) const;
   Shown age(std::size_t i) const;
   Shown mixed(std::size_t i) const;    // mixed numbers, with a fraction
@@ -51,7 +52,10 @@ struct Rules {
 
   Shown address(std::size_t i) const;  // e-mail, web, IP
   Shown house(std::size_t i) const;
+  Shown verse(std::size_t i) const;    // of the Bible
+  Shown sets(std::size_t i) const;     // of a match
   Shown lettered(std::size_t i) const;
+  Shown code(std::size_t i) const;     // digits and letters that begin with a digit
   Shown letters(std::size_t i) const;
 
  private:
@@ -59,6 +63,10 @@ struct Rules {
   bool follows_number(std::size_t i) const;
   bool is_counted(std::size_t i) const;  // a noun that is counted or measured
   bool means_money(std::size_t i) const;
+  bool follows_total(std::size_t i) const;
+  bool is_day(std::size_t i) const;
+  bool is_compound(std::size_t i) const;
+  bool is_ordered(std::size_t first, std::size_t end, int value) const;
   bool ends_pair(std::size_t first, std::size_t end) const;
   int shared_factor(const Amount& low, const Amount& high) const;
   bool is_clock_time(std::size_t i) const;  // whether a time follows: "p m", "in the morning"

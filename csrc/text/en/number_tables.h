@@ -41,6 +41,8 @@ struct NumberTables {
   Words doubtful_months;       // months that are also other words
   Words oclock, minutes, time_prepositions, times_of_day, year_prepositions;
   Words clock_prepositions;    // before "ten to nine": not "from", which begins a range
+  Words day_prepositions;      // "on the fourteenth"
+  Words parts_of_days;         // "the evening of the fourteenth"
   Words opening_hours;         // "fridays nine to five"
   Words subjects;              // before "may" and "march" as verbs
   Texts halves_of_day;         // "p m": "p.m.", phrases
@@ -52,10 +54,15 @@ struct NumberTables {
   std::unordered_map<std::string, Currency> currencies;  // phrases
   Words cents;
   Words of_money;              // verbs before an amount of money
-  Words sold_by;               // "three ninety nine a pound"
+  Words buyers;                // "it cost me"
+  Words totals;                // "the total is"
+  Words sold_by;               // of small prices: "three ninety nine a pound"
+  Words rates;                 // of any prices: "two fifty a night"
   Texts units;                 // phrases, and the text to put after the number
+  Words people;                // "in nineteen eighty four people left"
   Words counted;               // words after a number that show that it is neither a year nor a time
   Words singular;              // singular units and currencies: "five fifteen year olds" are five
+  Words durations;             // units of time
   Words ages, old;             // "five year olds"
   Words range, feet, pounds, ounces;
   Texts out_of;                // phrases
@@ -64,8 +71,15 @@ struct NumberTables {
 
   // Strings of digits and letters.
   Words number_cues;           // digits after these are one string
+  Words string_cues;           // "the last digits", near a string
   Words copulas;               // "the pin is"
+  Words it_is;                 // "it's", before a number that may be a time, a price or neither
+  Words books, doubtful_books;  // of the Bible, the latter also other words: "john three sixteen"
+  Words wins;                  // before the score of a match
   Words divisions;             // of a text, numbered: "chapter three ten pages"
+  Words ordered;               // nouns that are numbered with ordinals: "floor", "century"
+  Words brief;                 // nouns that last seconds: "a thirty second timer"
+  Words monarchs;              // names before ordinals: "louis the fourteenth"
   Words with_letter;           // "apartment three b"
   Texts initials;              // known ones, without spaces: "phd": "PhD"
   Words pronoun_verbs;         // after or before "i"

@@ -14,7 +14,8 @@ namespace {
 using Rule = Shown (Rules::*)(std::size_t) const;
 
 constexpr Rule kRules[] = {&Rules::address, &Rules::hours,    &Rules::range,  &Rules::height,
-                           &Rules::counting, &Rules::phrase,  &Rules::house,  &Rules::time,
+                           &Rules::counting, &Rules::phrase,  &Rules::verse,  &Rules::sets,
+                           &Rules::price,   &Rules::code,     &Rules::house,  &Rules::time,
                            &Rules::days,    &Rules::date,     &Rules::money,  &Rules::mixed,
                            &Rules::measure, &Rules::age,      &Rules::digits, &Rules::military_time,
                            &Rules::year,    &Rules::ordinal,  &Rules::lettered, &Rules::amount,

@@ -47,8 +47,9 @@ bool Rules::hour_and_minute(std::size_t i, Shown& shown) const {
   shown = {{clock(hour, minute), i, end - 1}};
   if (is_clock_time(end)) return true;
   if (spoken.is(end, "over") && spoken.is_number(end + 1)) return false;
-  if (is_counted(end) || spoken.is_number(end) || spoken.is(end, "point")) return false;
+  if (is_counted(end) || is_compound(end) || spoken.is_number(end) || spoken.is(end, "point")) return false;
   if (spoken.is(end, tables.times_of_day)) return true;
+  if (spoken.is(end, "a") && spoken.is(end + 1, tables.rates)) return false;  // "two thirty a night"
   if (i == 0 && spoken.word(end).empty() && !is_oh) return true;  // the answer to a question
   if (i > 0 && spoken.is(i - 1, tables.number_cues)) return false;
   return (minute % 15 == 0 && !is_oh) || (i > 0 && spoken.is(i - 1, tables.time_prepositions));
