@@ -95,7 +95,8 @@ def main() -> None:
                 counts[at_once] += (len(matched_words(of_others, words)), len(of_others), right, len(of_own))
             for at_once, (repeated, num_played, right, num_own) in counts.items():
                 row = {"echo_db": echo_db, "left_out": echoes, "at_once": at_once}
-                rows.append(row | {"words_twice": repeated / num_played, "own_words": right / num_own})
+                shares = {"words_twice": repeated / max(num_played, 1), "own_words": right / max(num_own, 1)}
+                rows.append(row | shares)
     show(rows, args)
 
 

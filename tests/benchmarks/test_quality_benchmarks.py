@@ -12,7 +12,7 @@ import pytest
 import soundfile
 from conftest import SAMPLE
 from support.benchmark_module import load_benchmark
-from support.synth import write_audio
+from support.synth import speech, write_audio
 
 from asr.cli import main
 from asr.runtime.search import Word
@@ -51,7 +51,9 @@ def test_word_times(readings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
         (row["how"], row["truth"], row["edge"]): row
         for row in run("word_times", readings, options, monkeypatch, capsys)
     }
-    assert len(rows) == 2 + 2 * 8
+    assert len(rows) == 2 + 6 + 2 * 8
+    assert rows["align", "middle", "start"]["num_words"] >= 13 and rows["align", "middle", "start"]["p95_ms"] <= 40
+    assert rows["align", "festival", "start"]["median_ms"] <= 60
     row = rows["640 ms, 2 passes", "forced", "start"]
     assert row["num_words"] >= 10 and row["median_ms"] <= 40
     assert rows["forced, tokens", "festival", "start"]["bias_ms"] > 0
@@ -84,6 +86,21 @@ def test_noise(
     assert max(clean, narrow, quiet) < 0.5 and noisy > 0.8  # in which no word is intelligible
     assert nobody["minutes"] == pytest.approx(0.05) and nobody["num_words"] <= 1
     assert plot.stat().st_size > 5000
+
+
+def test_echo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    samples, rate = soundfile.read(SAMPLE, dtype="float32")
+    write_audio(tmp_path / "played.wav", samples, rate)
+    write_audio(tmp_path / "own.wav", speech("she walked to the sea"), 16000)
+    rows = [("path", "text", "speaker"), ("played.wav", TEXT, "a"), ("own.wav", "SOMETHING ELSE", "b")]
+    (tmp_path / "meeting.tsv").write_text("".join("\t".join(row) + "\n" for row in rows))
+    assert main(["prepare", "manifest", str(tmp_path / "meeting.tsv"), "--out", str(tmp_path), "--jobs", "1"]) == 0
+    (tmp_path / "rir").mkdir()
+    write_audio(tmp_path / "rir" / "room.wav", np.eye(1, 800, dtype=np.float32)[0], 16000)
+    options = ["--rir", str(tmp_path / "rir"), "--echo-db", "-6"]
+    found = run("echo", tmp_path / "meeting", options, monkeypatch, capsys)
+    twice = {row["left_out"]: row["words_twice"] for row in found if not row["at_once"]}
+    assert twice[False] > 0.8 and twice[True] < 0.2
 
 
 def test_stability(
