@@ -19,6 +19,7 @@ COMMANDS = {
     "average": ("asr.training.average", "average the weights of several training runs"),
     "evaluate": ("asr.evaluation.evaluate", "word error rate against latency"),
     "transcribe": ("asr.streaming.corpus.cli", "transcribe the recordings of a corpus, on all cores or on Ray"),
+    "label": ("asr.streaming.corpus.label", "write transcripts of recordings with a teacher, to train on"),
     "align": ("asr.streaming.alignment.cli", "find when each word of a known text is said in its recording"),
     "lm": ("asr.lm.cli", "adapt, mix or train an n-gram language model"),
     "lexicon": ("asr.lexicon.cli", "pronunciations of words, from a dictionary and a model"),
@@ -43,6 +44,7 @@ EXAMPLES = """examples:
   asr adapt recordings -o mine.onnx
   asr evaluate runs/tiny --data data/dev-clean --chunk-ms full,640,320
   asr transcribe podcasts/ --out texts
+  asr label clips/ --teacher whisper-base -o labels.tsv
   asr align talk.mp3 talk.txt -o talk.srt
   asr lm adapt sentences.txt -o mine.lm
   asr train neural-lm data.train=utterances.txt
