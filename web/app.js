@@ -335,7 +335,9 @@ for (const type of ["dragover", "drop", "dragleave"]) {
   });
 }
 
-const SHORTCUTS = { KeyL: "listen", KeyO: "open", KeyC: "copy", KeyT: "save-text", KeyS: "save-srt", KeyX: "clear", KeyW: "float" };
+const SHORTCUTS = {
+  KeyL: "listen", KeyO: "open", KeyC: "copy", KeyT: "save-text", KeyS: "save-srt", KeyX: "clear", KeyW: "float",
+};
 document.addEventListener("keydown", (event) => {
   const id = SHORTCUTS[event.code];
   if (OVERLAY || !id || !event.altKey || event.ctrlKey || event.metaKey || event.shiftKey || event.repeat) return;

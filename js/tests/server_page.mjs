@@ -4,7 +4,8 @@
 //         SPEECH.wav (16 kHz, mono) is the microphone's audio; sent audio, saved files, and FINALS as SRT are in FOLDER
 //     node server_page.mjs pages PYTHON SPEECH.wav TALK FOLDER
 //         overlay: /?overlay with SPEECH.wav as the microphone, without any key or click; overlay.png is
-//         in FOLDER. float: the captions in their own window, floating.png. file: TALK is dropped on the page, and then chosen; sent audio and saved files are in FOLDER.
+//         in FOLDER. float: the captions in their own window, floating.png.
+//         file: TALK is dropped on the page, and then chosen; sent audio and saved files are in FOLDER.
 //         silence.wav of FOLDER is stopped before its end, and then captioned
 //     node server_page.mjs screenshot PYTHON SPEECH.wav PICTURE.png [WIDTH HEIGHT light|dark]
 import { spawn } from "node:child_process";
