@@ -19,6 +19,7 @@ from support.virtual_microphone import SINK, VirtualMicrophone
 
 from asr.streaming import MicrophoneError
 from asr.streaming.audio.system_audio import SystemAudio, default_output
+from asr.streaming.terminal.live import ECHO
 
 
 @pytest.fixture
@@ -68,12 +69,14 @@ def test_played_audio_is_recognized_from_the_default_output(server: VirtualMicro
     wait_until(lambda: not server.control("list", "short", "source-outputs"))
 
 
+@pytest.mark.parametrize("keeps_echo", [True, False])
 def test_two_sources_are_labeled_and_share_a_clock(
-    server: VirtualMicrophone, sample: np.ndarray, tmp_path: Path
+    keeps_echo: bool, server: VirtualMicrophone, sample: np.ndarray, tmp_path: Path
 ) -> None:
     """The microphone of this server is the monitor of the same output, so both record the same audio."""
     soundfile.write(tmp_path / "play.wav", np.concatenate([LEAD_IN, sample[:40000]]), 16000)
     command = [sys.executable, "-m", "asr.streaming.terminal.cli", "--system-audio", "--microphone", "--format", "json"]
+    command += ["--keep-echo"] * keeps_echo
     with subprocess.Popen(
         command, env=server.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -83,9 +86,12 @@ def test_two_sources_are_labeled_and_share_a_clock(
             player.wait(timeout=60)
         process.send_signal(signal.SIGINT)
         output, error = process.communicate(timeout=60)
-    assert (process.returncode, error) == (0, "")
+    assert (process.returncode, error) == (0, "" if keeps_echo else f"asr-stream: {ECHO}\n")
     events = [json.loads(line) for line in output.splitlines()]
     finals = {label: [e for e in events if e["type"] == "final" and e["label"] == label] for label in ("me", "others")}
+    if not keeps_echo:
+        assert (len(finals["me"]), len(finals["others"])) == (0, 1)
+        return
     (me,), (others,) = finals.values()
     assert {event["label"] for event in events if event["type"] == "partial"} == {"me", "others"}
     assert abs(me["start"] - others["start"]) <= 0.2 and abs(me["end"] - others["end"]) <= 0.2

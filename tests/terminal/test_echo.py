@@ -99,7 +99,7 @@ def test_a_meeting_without_headphones(
     me = np.concatenate([0 * speech, pause, 0.7 * speech[::1], pause])
     me = (me + in_a_room(others)).astype(np.float32)
     recognizer = Recognizer()
-    with Output("json", str(tmp_path / "events")) as output:
+    with Output(("json",), str(tmp_path / "events")) as output:
         sources = [
             Source(Recording(me), recognizer.stream(), "me"),  # type: ignore[arg-type]
             Source(Recording(others), recognizer.stream(), "others"),  # type: ignore[arg-type]
