@@ -11,7 +11,7 @@ namespace asr_stream {
 
 namespace {
 
-constexpr std::int32_t kNone = -1;
+constexpr std::int32_t kNoState = -1;
 constexpr double kAnySpeechCost = 0.1;  // per frame of a word of any speech, so that words with a spelling get theirs
 
 // What a state emits.
@@ -23,7 +23,7 @@ struct State {
   Emits emits;
   std::int32_t token;     // of kToken
   std::int32_t word;      // before which a state between words is; else the word of the state
-  std::int32_t spelling;  // kNone between words
+  std::int32_t spelling;  // kNoState between words
   bool enters;
   bool leaves;
 };
@@ -70,20 +70,20 @@ class TextPath {
 
 
  private:
-  // The best way to have passed the words before some word, and its last state; kNone before the first frame.
+  // The best way to have passed the words before some word, and its last state; kNoState before the first frame.
   struct Exit {
     double score = kNever;
-    std::int32_t state = kNone;
+    std::int32_t state = kNoState;
   };
 
   void add_between(std::int32_t word) {
     firsts_.push_back(states_.size());
-    states_.push_back({Emits::kBlank, kNone, word, kNone, true, true});
-    states_.push_back({Emits::kOther, kNone, word, kNone, true, true});
+    states_.push_back({Emits::kBlank, kNoState, word, kNoState, true, true});
+    states_.push_back({Emits::kOther, kNoState, word, kNoState, true, true});
   }
 
   void add_word(std::int32_t word, const Spellings& spellings) {
-    if (spellings.empty()) states_.push_back({Emits::kAny, kNone, word, 0, true, true});
+    if (spellings.empty()) states_.push_back({Emits::kAny, kNoState, word, 0, true, true});
     for (std::size_t i = 0; i < spellings.size(); ++i) {
       const std::vector<std::int32_t>& tokens = spellings[i];
       if (tokens.empty()) throw std::invalid_argument("word " + std::to_string(word) + " has an empty spelling");
@@ -93,7 +93,7 @@ class TextPath {
                                       std::to_string(vocab_size_ - 1));
         }
         const auto spelling = static_cast<std::int32_t>(i);
-        if (k > 0) states_.push_back({Emits::kBlank, kNone, word, spelling, false, false});
+        if (k > 0) states_.push_back({Emits::kBlank, kNoState, word, spelling, false, false});
         states_.push_back({Emits::kToken, tokens[k], word, spelling, k == 0, k + 1 == tokens.size()});
       }
     }
@@ -102,11 +102,11 @@ class TextPath {
   // Finds exits_: for each word the best path that has passed all words before it, said or skipped.
   void leave(bool begins) {
     exits_.assign(firsts_.size(), {});
-    if (begins) exits_[0] = {0.0, kNone};
+    if (begins) exits_[0] = {0.0, kNoState};
     for (std::size_t i = 0; i < states_.size() && !begins; ++i) {
       const State& state = states_[i];
       if (!state.leaves) continue;
-      Exit& exit = exits_[static_cast<std::size_t>(state.word + (state.spelling != kNone))];
+      Exit& exit = exits_[static_cast<std::size_t>(state.word + (state.spelling != kNoState))];
       if (scores_[i] > exit.score) exit = {scores_[i], static_cast<std::int32_t>(i)};
     }
     for (std::size_t word = 1; word < exits_.size(); ++word) {
@@ -121,13 +121,13 @@ class TextPath {
     const auto merges = [&](std::size_t i) {
       return states_[i].emits == Emits::kToken && states_[i].token == state.token;
     };
-    if (state.emits != Emits::kToken || exit.state == kNone || !merges(static_cast<std::size_t>(exit.state))) {
+    if (state.emits != Emits::kToken || exit.state == kNoState || !merges(static_cast<std::size_t>(exit.state))) {
       return exit;
     }
     Exit other;
     const std::size_t begin = firsts_[static_cast<std::size_t>(std::max(state.word - 1, 0))];
     for (std::size_t i = begin; i < firsts_[static_cast<std::size_t>(state.word)] + 2; ++i) {
-      const bool is_before = states_[i].leaves && states_[i].word + (states_[i].spelling != kNone) == state.word;
+      const bool is_before = states_[i].leaves && states_[i].word + (states_[i].spelling != kNoState) == state.word;
       if (is_before && !merges(i) && scores_[i] > other.score) other = {scores_[i], static_cast<std::int32_t>(i)};
     }
     return other;

@@ -25,10 +25,11 @@ struct ShownToken {
 
 // Words around names, in lower case and without a period. If empty, only the network capitalizes names.
 struct NameWords {
-  std::unordered_set<std::string> titles;     // "mr": a name follows
-  std::unordered_set<std::string> ranks;      // "king": in capitals only before a name
-  std::unordered_set<std::string> no_names;   // words after a title that do not begin a name
-  std::unordered_set<std::string> particles;  // "de": part of a name, in lower case
+  std::unordered_set<std::string> titles;       // "mr": a name follows
+  std::unordered_set<std::string> ranks;        // "king": in capitals only before a name
+  std::unordered_set<std::string> no_names;     // words after a title that do not begin a name
+  std::unordered_set<std::string> determiners;  // "the", before a rank that is no name
+  std::unordered_set<std::string> particles;    // "de": part of a name, in lower case
 
   bool may_be_name(const std::string& word) const { return !word.empty() && !no_names.count(word); }
 };

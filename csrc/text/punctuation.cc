@@ -132,6 +132,11 @@ void agree(const std::vector<std::string>& words, const std::vector<float>& case
   }
 }
 
+// Who is spoken to: "yes, Captain", but not "to the captain,".
+bool is_called(const std::vector<std::string>& words, const Likely& likely, std::size_t i, const NameWords& names) {
+  return likely.marks[i] != Mark::kNone && i > 0 && !names.determiners.count(words[i - 1]);
+}
+
 // "king" in "King Henry" and "King of France", not in "the king's men". The network knows few names after "doctor".
 bool precedes_name(const std::vector<std::string>& words, const Likely& likely, std::size_t i, const NameWords& names) {
   const bool has_next = likely.marks[i] == Mark::kNone && i + 1 < words.size();
@@ -241,7 +246,7 @@ Punctuated punctuate(const std::vector<std::string>& words, const std::vector<fl
     const bool is_name = after_title && names.may_be_name(words[i]) && !names.particles.count(words[i]);
     const std::string stem = without_possessive(words[i]);
     const bool is_rank = names.ranks.count(stem) || names.titles.count(stem);
-    const bool is_noun = is_rank && !precedes_name(words, likely, i, names);
+    const bool is_noun = is_rank && !precedes_name(words, likely, i, names) && !is_called(words, likely, i, names);
     const auto with_case = [&](Case kind) {
       if (!plain) return words[i];
       if (is_noun && kind == Case::kCapitalized) kind = Case::kLower;

@@ -260,6 +260,8 @@ NameWords make_names() {
                 "couldn't", "shall", "should", "shouldn't", "would", "wouldn't", "won't", "might", "must",
                 "said", "says", "asked", "went", "came", "began", "looked", "took", "made", "thought", "knew", "told",
                 "come", "get", "give", "go", "let", "look", "please", "take", "wait"};
+  names.determiners = {"a", "an", "the", "this", "that", "my", "your", "his", "her", "its", "our", "their", "some",
+                       "any", "no", "every", "each"};
   names.particles = {"de", "la", "le", "du", "des", "di", "da", "van", "von", "der", "den", "del"};
   return names;
 }
