@@ -500,8 +500,14 @@ def punctuate(
     *,
     continues: bool = False,
     complete: bool = True,
+    has_pauses: bool = False,
     language: str = "en",
 ) -> list[str]: ...
 def shown_marks(
-    words: list[str], mark_probs: npt.NDArray[np.float32], *, complete: bool = True, language: str = "en"
+    words: list[str],
+    mark_probs: npt.NDArray[np.float32],
+    *,
+    complete: bool = True,
+    has_pauses: bool = False,
+    language: str = "en",
 ) -> list[int]: ...

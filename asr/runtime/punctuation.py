@@ -111,7 +111,10 @@ class Punctuation(PunctuationNetwork):
         if not words:
             return []
         answer = self.answer(words, pauses_s, continues=continues, complete=complete)
-        return punctuate(list(words), *answer, self.metadata.mixed, continues=continues, complete=complete)
+        has_pauses = pauses_s is not None
+        return punctuate(
+            list(words), *answer, self.metadata.mixed, continues=continues, complete=complete, has_pauses=has_pauses
+        )
 
     def answer_units(self, units: PunctuationUnits) -> Answer:
         marks, cases = self.network.answer(units.work)

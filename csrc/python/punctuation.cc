@@ -80,26 +80,27 @@ void bind_punctuation(py::module_& m) {
       "punctuate",
       [](const std::vector<std::string>& words, py::array_t<float, py::array::c_style> mark_probs,
          py::array_t<float, py::array::c_style> case_probs, const MixedCase& mixed, bool continues, bool complete,
-         std::string_view code) {
+         bool has_pauses, std::string_view code) {
         const std::vector<float> marks(mark_probs.data(), mark_probs.data() + mark_probs.size());
         const std::vector<float> cases(case_probs.data(), case_probs.data() + case_probs.size());
-        const PunctuationContext context{continues, complete, false, 0, language(code)};
+        const PunctuationContext context{continues, complete, false, language(code), has_pauses};
         return punctuate(words, marks, cases, mixed, context).words;
       },
       "words"_a, "mark_probs"_a.noconvert(), "case_probs"_a.noconvert(), "mixed"_a, py::kw_only(),
-      "continues"_a = false, "complete"_a = true, "language"_a = "en");
+      "continues"_a = false, "complete"_a = true, "has_pauses"_a = false, "language"_a = "en");
   m.def(
       "shown_marks",
       [](const std::vector<std::string>& words, py::array_t<float, py::array::c_style> mark_probs, bool complete,
-         std::string_view code) {
+         bool has_pauses, std::string_view code) {
         const std::vector<float> marks(mark_probs.data(), mark_probs.data() + mark_probs.size());
         const std::vector<float> cases(words.size() * kNumCases);
-        const PunctuationContext context{false, complete, false, 0, language(code)};
+        const PunctuationContext context{false, complete, false, language(code), has_pauses};
         py::list found;
         for (const Mark mark : punctuate(words, marks, cases, {}, context).marks) found.append(static_cast<int>(mark));
         return found;
       },
-      "words"_a, "mark_probs"_a.noconvert(), py::kw_only(), "complete"_a = true, "language"_a = "en");
+      "words"_a, "mark_probs"_a.noconvert(), py::kw_only(), "complete"_a = true, "has_pauses"_a = false,
+      "language"_a = "en");
 }
 
 }  // namespace asr_stream

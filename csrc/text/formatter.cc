@@ -74,7 +74,6 @@ void TextFormatter::begin_utterance() {
   shown_.clear();
   in_sentence_ = continues_;
   after_title_ = false;
-  sentence_length_ = 0;
   last_.clear();
 }
 
@@ -183,7 +182,6 @@ bool TextFormatter::is_settled(std::size_t token) const {
 void TextFormatter::passes(const SpokenCommand* command) {
   if (!command || !command->changes_sentence()) return;
   in_sentence_ = !command->ends_sentence();
-  if (!in_sentence_) sentence_length_ = 0;
 }
 
 ShownText TextFormatter::shown(const std::vector<float>& mark_probs, const std::vector<float>& case_probs) {
@@ -288,7 +286,7 @@ void TextFormatter::punctuate_draft(const std::vector<float>& mark_probs, const 
   }
   const bool in_sentence = in_sentence_;
   for (std::size_t i = shown_.size(); i < draft.tokens.size() && draft.is_command(i); ++i) passes(draft.command(i));
-  PunctuationContext context{in_sentence_, draft_.complete, after_title_, sentence_length_, options_->language};
+  PunctuationContext context{in_sentence_, draft_.complete, after_title_, options_->language, true};
   if (!draft_.is_final) context.held = held_marks(places, spoken);
   in_sentence_ = in_sentence;
   Punctuated found = punctuate(words, marks, cases, options_->punctuation->mixed, context);
@@ -324,7 +322,6 @@ void TextFormatter::punctuate_draft(const std::vector<float>& mark_probs, const 
     if (is_open || found.is_held[j]) break;
     in_sentence_ = found.marks[j] != Mark::kPeriod;
     after_title_ = found.name_follows[j];
-    sentence_length_ = in_sentence_ && found.marks[j] != Mark::kQuestion ? sentence_length_ + 1 : 0;
     ++j;
   }
 }

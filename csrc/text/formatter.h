@@ -116,7 +116,6 @@ class TextFormatter {
   std::vector<std::string> shown_;  // text of the first tokens
   bool in_sentence_ = false;        // whether a sentence is open after shown_
   bool after_title_ = false;        // whether a title precedes the next word
-  std::size_t sentence_length_ = 0;  // number of words in the open sentence
   std::vector<LastShown> last_;  // empty if that partial had no marks
   Draft draft_;
   std::optional<PunctuationRun> run_;  // for the draft

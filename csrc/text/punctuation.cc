@@ -67,8 +67,9 @@ std::size_t best(const float* probs, std::size_t count) {
 
 float probability(const float* mark_probs, Mark mark) { return mark_probs[static_cast<std::size_t>(mark)]; }
 
-// In a sentence of at least kLongSentence words, a comma becomes a period if that has a probability above kLikelyStop.
-// This raises the F1 of all marks; in shorter sentences, it would lower it.
+// Without pauses, a comma in a sentence of at least kLongSentence words becomes a period if that has a probability
+// above kLikelyStop. This raises the F1 of all marks, in TED talks from 55.7 to 57.9; in shorter sentences, it would
+// lower it. With pauses, 23 of the 34 periods that it adds to 13,000 words of read speech are false.
 constexpr float kLikelyStop = 0.3f;
 constexpr std::size_t kLongSentence = 8;
 
@@ -78,13 +79,15 @@ constexpr std::size_t kMinMarked = 3;
 // Words that books write in capitals have a probability of 0.99; names that the network does not know have up to 0.84.
 constexpr float kCertainCapitals = 0.85f;
 
-Mark likely_mark(const float* probs, std::size_t sentence_length, const std::string& next, const Language* language) {
+Mark likely_mark(const float* probs, std::size_t sentence_length, const std::string& next,
+                 const PunctuationContext& context) {
   const Mark mark = static_cast<Mark>(best(probs, kNumMarks));
   if (mark != Mark::kComma) return mark;
-  if (sentence_length >= kLongSentence && probability(probs, Mark::kPeriod) > kLikelyStop) return Mark::kPeriod;
-  if (!language) return mark;
-  const auto rare = language->rare_commas->find(next);
-  return rare != language->rare_commas->end() && probability(probs, mark) < rare->second ? Mark::kNone : mark;
+  const bool is_long = sentence_length >= kLongSentence;
+  if (is_long && !context.has_pauses && probability(probs, Mark::kPeriod) > kLikelyStop) return Mark::kPeriod;
+  if (!context.language) return mark;
+  const auto rare = context.language->rare_commas->find(next);
+  return rare != context.language->rare_commas->end() && probability(probs, mark) < rare->second ? Mark::kNone : mark;
 }
 
 // The mark after the last word of a speaker who has finished.
@@ -239,7 +242,7 @@ Punctuated punctuate(const std::vector<std::string>& words, const std::vector<fl
   }
   agree(words, case_probs, likely);
   bool begins = !context.continues, after_title = context.after_title;
-  std::size_t sentence_length = context.sentence_length;
+  std::size_t sentence_length = 0;
   for (std::size_t i = 0; i < words.size(); ++i) {
     const float *marks = &mark_probs[i * kNumMarks], *cases = &case_probs[i * kNumCases];
     const bool is_last = i + 1 == words.size(), plain = is_plain(words[i]);
@@ -259,7 +262,7 @@ Punctuated punctuate(const std::vector<std::string>& words, const std::vector<fl
       if (with_case(static_cast<Case>(k)) == word) certainty += cases[k];
     }
     certainty *= marks[best(marks, kNumMarks)];
-    Mark mark = likely_mark(marks, ++sentence_length, is_last ? "" : words[i + 1], context.language);
+    Mark mark = likely_mark(marks, ++sentence_length, is_last ? "" : words[i + 1], context);
     if (is_last) mark = !context.complete ? Mark::kNone : words.size() >= kMinMarked ? end_mark(marks, mark) : mark;
     bool is_held = false;
     if (i < context.held.size() && context.held[i]) {

@@ -107,8 +107,8 @@ struct PunctuationContext {
   bool continues = false;  // the words continue a sentence, so the first one is not capitalized for its position
   bool complete = true;    // the speaker has finished; otherwise the last word gets no mark
   bool after_title = false;  // a name is expected
-  std::size_t sentence_length = 0;     // number of words in the sentence before these words
   const Language* language = nullptr;  // null if there are no language rules
+  bool has_pauses = false;   // the network got the pauses between the words
   std::vector<std::optional<HeldMark>> held = {};  // per word; empty if none is held
 };
 
@@ -127,13 +127,13 @@ struct Punctuated {
 //
 // words: in lower case. A word with a capital, a digit or a sign other than an apostrophe keeps its letters, because an
 // earlier step wrote it. mark_probs (words.size(), kNumMarks), case_probs (words.size(), kNumCases): the most likely
-// mark and case are used, with these exceptions. A comma late in a sentence becomes a period if that is nearly as
-// probable. A comma before a word that rarely follows one is removed. Three or more words of a speaker who has finished
-// end in a mark. Words in all capitals need certainty, a known initialism, or a word without a vowel; otherwise the
-// word is treated as a name. The first word of a sentence is capitalized; after "?" the network decides, because the
-// sentence may continue after a quotation. A word's own period (p.m.) also ends a sentence. A name after a title is
-// capitalized. A held word has the mark and case that it had. Throws std::invalid_argument for probabilities of a
-// different number of words.
+// mark and case are used, with these exceptions. Without pauses, a comma late in a sentence becomes a period if that is
+// nearly as probable. A comma before a word that rarely follows one is removed. Three or more words of a speaker who
+// has finished end in a mark. Words in all capitals need certainty, a known initialism, or a word without a vowel;
+// otherwise the word is treated as a name. The first word of a sentence is capitalized; after "?" the network decides,
+// because the sentence may continue after a quotation. A word's own period (p.m.) also ends a sentence. A name after a
+// title is capitalized. A held word has the mark and case that it had. Throws std::invalid_argument for probabilities
+// of a different number of words.
 Punctuated punctuate(const std::vector<std::string>& words, const std::vector<float>& mark_probs,
                      const std::vector<float>& case_probs, const MixedCase& mixed, const PunctuationContext& context);
 

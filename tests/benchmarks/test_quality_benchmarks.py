@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -238,10 +239,29 @@ def test_marks_on_recognized_words(
     sentence = "The good man walked slowly down the road, and the children ran after him."
     (tmp_path / "cased.txt").write_text(f"No sentence of any recording here.\n{sentence}\n", encoding="utf-8")
     rows = run("punctuation", readings, ["--cased", str(tmp_path / "cased.txt")], monkeypatch, capsys)
-    assert [row["text"] for row in rows] == ["reference", "recognized", "with pauses"]
+    assert [row["text"] for row in rows[:3]] == ["reference", "recognized", "with pauses"]
     assert rows[0]["words"] == len(sentence.split())  # the second speaker reads the same
-    assert all(row["period_f1"] == 1 for row in rows)
+    assert all(row["period_f1"] == 1 and row["false_period"] == 0 for row in rows[:3])
     assert 0 < rows[1]["wer"] < 0.5
+    none, comma, *_ = rows[3:]
+    assert [row["pauses_after"] for row in rows[3:]] == ["none", "comma", "period", "question"]
+    assert 9 <= none["places"] <= 12
+    assert comma["places"] == 1
+    assert sum(none[bound] for bound in ("0.04", "0.08", "0.16", "0.32", "0.52", "0.82", "more")) == pytest.approx(1)
+
+
+def test_utterances_that_follow_each_other_are_one_passage() -> None:
+    punctuation = load_benchmark("punctuation")
+    clips = [SimpleNamespace(id=id) for id in ("a/1-0001", "a/1-0002", "a/1-0004", "b/1-0005", "clip", "clip")]
+    assert [len(group) for group in punctuation.passages(clips)] == [2, 1, 1, 1, 1]
+
+
+def test_pauses_are_counted_by_the_mark_before_them() -> None:
+    punctuation = load_benchmark("punctuation")
+    found = [Word("A", 0.0, 0.3, 1.0), Word("X", 0.3, 0.6, 1.0), Word("C", 1.2, 1.5, 1.0), Word("D", 3.5, 3.8, 1.0)]
+    counts = np.zeros((4, punctuation.NUM_PAUSE_CLASSES), np.int64)
+    punctuation.count_pauses(counts, "A B C D".split(), [0, 1, 2, 2], found)
+    assert (counts[0, 1], counts[1, 6], counts[2, 7], counts.sum()) == (1, 1, 1, 3)
 
 
 def test_marks_belong_to_words_aligned_with_the_reference() -> None:

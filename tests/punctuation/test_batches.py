@@ -98,6 +98,15 @@ def test_pauses_are_those_of_the_mark_before(utterances: list[Utterance]) -> Non
     assert max(pauses.max() for pauses, _ in known) == NUM_PAUSE_CLASSES - 1
 
 
+def test_a_slow_speaker_pauses_longer_after_all_marks(corpus: Corpus) -> None:
+    maker, random = BatchMaker(corpus, 3), np.random.default_rng(0)
+    marks = np.repeat(np.uint8([COMMA, PERIOD]), 300)
+    drawn = np.stack([maker._pauses(random, marks) for _ in range(300)])
+    after_commas, after_periods = (drawn[:, :300] >= 5).mean(1), (drawn[:, 300:] >= 7).mean(1)
+    assert after_commas.std() > 0.1  # 0.03 for independent pauses
+    assert np.corrcoef(after_commas, after_periods)[0, 1] > 0.8
+
+
 def test_a_batch_depends_on_seed_and_step(corpus: Corpus) -> None:
     found = {(seed, step): BatchMaker(corpus, seed)(step, 4, ROOM) for seed in (1, 2) for step in (1, 2)}
     assert len({b"".join(array.tobytes() for array in batch) for batch in found.values()}) == 4

@@ -124,7 +124,7 @@ def test_name_after_a_title_begins_with_a_capital() -> None:
     )
     text = "so doctor kidder met lady jane"
     assert show(text, {}, {1: CAPITALIZED, 4: CAPITALIZED}) == "So Doctor Kidder met Lady Jane"
-    assert show(text, {1: COMMA}, {1: CAPITALIZED}) == "So Doctor, kidder met lady jane"  # he is spoken to
+    assert show(text, {1: COMMA}, {1: CAPITALIZED}) == "So doctor, kidder met lady jane"  # he is spoken to
     assert show("the doctor examined him", {}, {}) == "The doctor examined him"
     assert show("so Mr. and Mrs. winter said", {}, {}) == "So Mr. and Mrs. Winter said"
     assert show("so Mr. de la mare left", {}, {}) == "So Mr. de la Mare left"
@@ -149,6 +149,7 @@ def test_comma_far_into_a_sentence_becomes_full_stop() -> None:
     assert show(text, {6: doubtful}, {}) == "One two three four five six seven, eight nine"
     assert show(text, {0: PERIOD, 7: doubtful}, {}) == "One. Two three four five six seven eight, nine"
     assert show(text, {7: COMMA}, {}) == "One two three four five six seven eight, nine"
+    assert show(text, {7: doubtful}, {}, has_pauses=True) == "One two three four five six seven eight, nine"
 
 
 def test_a_comma_before_that_has_to_be_probable() -> None:

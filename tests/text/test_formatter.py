@@ -291,7 +291,7 @@ def test_silence_ends_a_sentence() -> None:
         assert text(formatter.final(later)[0]) == shown
 
 
-def test_length_of_a_sentence_counts_final_words() -> None:
+def test_a_comma_far_into_a_long_sentence_stays() -> None:
     spoken = "one cat two cat one cat two cat house cat dog cat dog cat dog"
 
     def network(run: PunctuationRun) -> Labels:
@@ -302,7 +302,8 @@ def test_length_of_a_sentence_counts_final_words() -> None:
     words = words_of(spoken)
     for length in range(1, len(words) + 1):
         shown, _ = formatter.partial(words[:length], length)
-    assert "house. Cat" in text(shown)
+    assert "house, cat" in text(shown)
+    assert "house, cat" in text(formatter.final(words)[0])
 
 
 def test_name_has_its_capital_after_a_shown_title() -> None:
