@@ -155,32 +155,35 @@ class Scheduler:
                 if self._closed:
                     return
                 batch = self._take_batch()
-            begun, audio_s = self._clock(), 0.0
+            begun = self._clock()
             kind = _batch_kind(batch[0])
-            try:
-                if batch[0].waiting is not None:
-                    compute([job.waiting for job in batch if job.waiting is not None])
-            except Exception:
-                logger.exception("the network failed on a batch of %d", len(batch))
-                for job in batch:
-                    job.failed = True
-            for job in batch:
-                try:
-                    audio_s += self._take_turn(job)
-                except Exception:
-                    logger.exception("a stream failed")
-                    job.failed = True
-                    events: list[Event] = []
-                    with suppress(Exception):  # a broken stream may still have finals
-                        events = job.stream.events()
-                    job.report(Report(events, 0, 0.0, True, 0.0))
-            took_s = self._clock() - begun
+            _compute(batch)
+            audio_s = self._go_on(batch)
             with self._changed:
-                if not batch[0].is_upload:
-                    self._cost.add(took_s, audio_s)
-                elif kind is not None:
-                    each_s = max(took_s / len(batch), 1e-6)
-                    self._upload_s[kind] = (self._upload_s.get(kind, each_s) + each_s) / 2
+                self._count(batch, kind, self._clock() - begun, audio_s)
+
+    def _go_on(self, batch: list[Job]) -> float:
+        """Takes the answers of the network; returns the seconds of audio that are done."""
+        audio_s = 0.0
+        for job in batch:
+            try:
+                audio_s += self._take_turn(job)
+            except Exception:
+                logger.exception("a stream failed")
+                job.failed = True
+                events: list[Event] = []
+                with suppress(Exception):  # a broken stream may still have finals
+                    events = job.stream.events()
+                job.report(Report(events, 0, 0.0, True, 0.0))
+        return audio_s
+
+    def _count(self, batch: list[Job], kind: Hashable, took_s: float, audio_s: float) -> None:
+        """kind: of the work that was done, see `_batch_kind`."""
+        if not batch[0].is_upload:
+            self._cost.add(took_s, audio_s)
+        elif kind is not None:
+            each_s = max(took_s / len(batch), 1e-6)
+            self._upload_s[kind] = (self._upload_s.get(kind, each_s) + each_s) / 2
 
     def _take_batch(self) -> list[Job]:
         ready = self._uploads if self._is_turn_of_uploads() else self._live
@@ -236,3 +239,14 @@ class Scheduler:
 def _batch_kind(job: Job) -> Hashable:
     """The kind of work that other jobs may share; None if there is none."""
     return job.kind if job.waiting is not None and job.waiting.work.has_batch else None
+
+
+def _compute(batch: list[Job]) -> None:
+    """Does the work that the jobs wait for, if any."""
+    try:
+        if batch[0].waiting is not None:
+            compute([job.waiting for job in batch if job.waiting is not None])
+    except Exception:
+        logger.exception("the network failed on a batch of %d", len(batch))
+        for job in batch:
+            job.failed = True

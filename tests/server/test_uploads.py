@@ -125,7 +125,7 @@ def test_slow_files_delay_nobody_else(monkeypatch: pytest.MonkeyPatch, sample: n
 def client() -> Iterator[TestClient]:
     server = Server(
         quick_recognizer(lm=None),
-        limits=Limits(max_sessions=2),
+        limits=Limits(max_uploads=2),
         num_threads=1,
     )
     with TestClient(create_app(server, Access()), base_url="http://localhost") as client:

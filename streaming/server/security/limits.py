@@ -23,7 +23,7 @@ class Limits:
     max_sessions: int = _limit(256, "concurrent live sessions; more are refused before anything is allocated for them")
     max_uploads: int = _limit(64, "concurrent uploads, besides these sessions; more are refused")
     max_load: float = _limit(
-        90.0, "refuse new clients while live streams need more than this of the recognition threads, in percent"
+        90.0, "refuse new clients while live streams need more than this share of the recognition threads, in percent"
     )
     max_message_bytes: int = _limit(
         15 * 1024 * 1024, "size of a message of Realtime; other protocols take at most 1048576 bytes of it"
