@@ -141,7 +141,8 @@ def test_sessions_may_come_while_load_is_computed(recognizer: Recognizer) -> Non
     server = Server(recognizer, num_threads=1)
 
     class Busy(Session):
-        def __init__(self) -> None: ...
+        def __init__(self) -> None:
+            self.is_upload = False
 
         @property
         def is_active(self) -> bool:
