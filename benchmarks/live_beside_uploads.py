@@ -83,6 +83,11 @@ async def speak(url: str, samples: np.ndarray, delays: Delays) -> None:
         await receiving
 
 
+def cpu_s() -> float:
+    """CPU time of this thread so far."""
+    return time.thread_time()
+
+
 class Cores(Scheduler):
     """The server's scheduler in virtual time: its turns are computed one after the other, and each occupies one of
     `num_cores` cores for its CPU time."""
@@ -111,14 +116,14 @@ class Cores(Scheduler):
     def _begin(self, batch: list[Job]) -> None:
         self._num_free -= 1
         begun, kind = self.now, scheduling._batch_kind(batch[0])
-        cpu = time.thread_time()
+        cpu = cpu_s()
         scheduling._compute(batch)
-        cpu = time.thread_time() - cpu
+        cpu = cpu_s() - cpu
 
         def end() -> None:
-            rest = time.thread_time()
+            rest = cpu_s()
             audio_s = self._go_on(batch)
-            rest = time.thread_time() - rest
+            rest = cpu_s() - rest
             self._count(batch, kind, self.now - begun + rest, audio_s)
             self.at(self.now + rest, free)
 
@@ -177,10 +182,14 @@ class Upload:
 
 
 def simulate(
-    args: argparse.Namespace, audio: np.ndarray, live: bool, num_uploads: int, is_upload: bool = True
+    args: argparse.Namespace,
+    recognizer: Recognizer,
+    audio: np.ndarray,
+    live: bool,
+    num_uploads: int,
+    is_upload: bool = True,
 ) -> tuple[Delays, float]:
     """The delays of the live client, and the uploads' seconds of audio per second."""
-    recognizer = Recognizer(args.model, text="plain")
     cores = Cores(args.cores)
     delays = Delays()
     if live:
@@ -294,11 +303,12 @@ def with_ratios(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def simulated(args: argparse.Namespace, audio: np.ndarray) -> list[dict[str, Any]]:
+    run = partial(simulate, args, Recognizer(args.model), audio)
     phases = {
-        "live": simulate(args, audio, True, 0),
-        "uploads": simulate(args, audio, False, args.uploads),
-        "both": simulate(args, audio, True, args.uploads),
-        "equal": simulate(args, audio, True, args.uploads, is_upload=False),
+        "live": run(True, 0),
+        "uploads": run(False, args.uploads),
+        "both": run(True, args.uploads),
+        "equal": run(True, args.uploads, is_upload=False),
     }
     return [row("in process", phase, *found) for phase, found in phases.items()]
 
