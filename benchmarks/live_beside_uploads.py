@@ -149,8 +149,10 @@ class LiveClient:
         self._cores.submit(self._job, lambda stream: stream.accept_waveform(message), len(message) / SAMPLE_RATE)
 
     def _report(self, report: Report) -> None:
-        done = [self._came.popleft() for _ in range(report.num_done)]
-        delay_s = self._cores.now - (done[-1] if done else self._came[0])
+        # Of the calls that are done in a turn, only the first one waited for the network.
+        delay_s = self._cores.now - self._came[0] if self._came else 0.0
+        for _ in range(report.num_done):
+            self._came.popleft()
         if any(isinstance(event, Final) for event in report.events):
             self.delays.final.append(delay_s)
         elif any(isinstance(event, Partial) for event in report.events):

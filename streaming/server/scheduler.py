@@ -31,7 +31,7 @@ from asr.streaming.work import Work, compute
 
 logger = logging.getLogger("asr_stream.server")
 
-UPLOAD_TURN_S = 0.03
+UPLOAD_TURN_S = 0.02
 """Seconds of a turn of uploads: a batch has as many of them as fit, and at least one."""
 UPLOAD_WAIT_S = 1.0
 """An upload that waits this long gets a turn before live streams, if no upload had one for as long."""

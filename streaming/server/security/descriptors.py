@@ -82,11 +82,17 @@ def provide(limits: Limits, num_ports: int) -> None:
         return
     if hard != resource.RLIM_INFINITY and hard < needed:
         fewer = [
-            n for n in range(1, limits.max_sessions) if num_needed(replace(limits, max_sessions=n), num_ports) <= hard
+            replace(limits, max_sessions=n, max_uploads=min(n, limits.max_uploads))
+            for n in range(limits.max_sessions, 0, -1)
         ]
-        way_out = f", or give --max-sessions {fewer[-1]}" if fewer else ""
+        found = next((each for each in fewer if num_needed(each, num_ports) <= hard), None)
+        way_out = f", or give {_options(found)}" if found else ""
         raise ValueError(
-            f"--max-sessions {limits.max_sessions} may need {needed} open files, and this process may have {hard}: "
+            f"{_options(limits)} may need {needed} open files, and this process may have {hard}: "
             f"raise its limit (ulimit -n {needed}, LimitNOFILE={needed} for systemd){way_out}"
         )
     resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
+def _options(limits: Limits) -> str:
+    return f"--max-sessions {limits.max_sessions} --max-uploads {limits.max_uploads}"
