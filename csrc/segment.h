@@ -141,6 +141,7 @@ class Segment {
   void request(EncoderStep step);
   void take_encoded(const Work& work, const Answer& answer);
   void take_sentence_end(const Work& work, const Answer& answer);
+  void request_rescoring();
   void take_rescored(const Work& work, const Answer& answer);
   void take_scores(const Work& work, const Answer& answer);
   void take_decoded(const Work& work, const Answer& answer);

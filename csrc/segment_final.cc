@@ -2,6 +2,7 @@
 #include "segment.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,14 +37,23 @@ void Segment::compare(std::vector<Hypothesis> sentences) {
   rescoring_.emplace(fusion && fusion->has_lm() ? fusion : nullptr, *options_->neural_lm,
                      options_->calibration.neural_lm_weights, std::move(sentences_), *word_ids_, previous_words_,
                      context());
-  request(tree_work(rescoring_->tree()), &Segment::take_rescored, &Segment::skip_rescoring);
+  request_rescoring();
 }
 
-void Segment::take_rescored(const Work&, const Answer& answer) {
-  sentences_ = rescoring_->rescored(numbers(answer[0]));
+// The next part of the sentences, or the choice between them after the last one.
+void Segment::request_rescoring() {
+  if (const std::optional<PieceTree> part = rescoring_->next_part()) {
+    return request(tree_work(*part), &Segment::take_rescored, &Segment::skip_rescoring);
+  }
+  sentences_ = rescoring_->rescored();
   num_scored_ = rescoring_->num_rescored();
   rescoring_.reset();
   score_with_decoder();
+}
+
+void Segment::take_rescored(const Work&, const Answer& answer) {
+  rescoring_->add(numbers(answer[0]));
+  request_rescoring();
 }
 
 void Segment::skip_rescoring() {

@@ -156,11 +156,53 @@ void SentenceRescoring::put_in_order() {
   }
 }
 
-// The change of the log-probability of a word, or of the end. total: log-probabilities from the root to each node.
-double SentenceRescoring::gain_of(const Scored& scored, std::size_t word, const std::vector<double>& total) const {
+std::optional<PieceTree> SentenceRescoring::next_part() {
+  const std::size_t begin = total_.size(), size = tree_.pieces.size();
+  if (begin == size) return std::nullopt;
+  std::vector<std::size_t> nodes;  // In preorder, all other ancestors of the part are ancestors of its first node.
+  for (std::size_t node = begin; node > 0;) nodes.push_back(node = static_cast<std::size_t>(tree_.parents[node]));
+  std::reverse(nodes.begin(), nodes.end());
+  num_ancestors_ = nodes.size();
+  const std::size_t most = kMaxNodesOfRun - std::min(num_ancestors_, kMaxNodesOfRun * 3 / 4);
+  part_end_ = size - begin < most + PieceTree::kMinNodes ? size : begin + most;
+  for (std::size_t node = begin; node < part_end_; ++node) nodes.push_back(node);
+  const auto place = [&](std::int64_t node) {  // in the part
+    if (node >= static_cast<std::int64_t>(begin)) return node - static_cast<std::int64_t>(begin - num_ancestors_);
+    return tree_.depths[static_cast<std::size_t>(node)];  // the ancestors are a path from the root
+  };
+  PieceTree part;
+  for (const std::size_t node : nodes) {
+    part.pieces.push_back(tree_.pieces[node]);
+    part.parents.push_back(place(tree_.parents[node]));
+    part.depths.push_back(tree_.depths[node]);
+    part.ends.push_back(place(std::min(tree_.ends[node], static_cast<std::int64_t>(part_end_))));
+  }
+  return part;
+}
+
+void SentenceRescoring::add(const std::vector<float>& log_probs) {
+  const std::size_t begin = total_.size(), num_nodes = num_ancestors_ + part_end_ - begin;
+  if (log_probs.size() != num_nodes) {
+    throw std::invalid_argument("the language model gave " + std::to_string(log_probs.size()) +
+                                " log-probabilities for " + std::to_string(num_nodes) + " pieces");
+  }
+  for (std::size_t i = 1; i < num_nodes; ++i) {
+    if (!(log_probs[i] <= kMost)) {
+      throw std::invalid_argument("the language model gave a log-probability above 0 or NaN");
+    }
+  }
+  for (std::size_t node = begin; node < part_end_; ++node) {
+    const double before = node ? total_[static_cast<std::size_t>(tree_.parents[node])] : 0.0;
+    const float own = node ? log_probs[num_ancestors_ + node - begin] : 0.0f;
+    total_.push_back(before + static_cast<double>(std::clamp(own, kLeast, 0.0f)));
+  }
+}
+
+// The change of the log-probability of a word, or of the end.
+double SentenceRescoring::gain_of(const Scored& scored, std::size_t word) const {
   const bool with_ngrams = !scored.ngrams.empty();
   if (scored.nodes[word] == scored.before[word]) return with_ngrams ? 0.0 : kUnspelled;
-  const auto at = [&](std::int32_t node) { return total[places_[static_cast<std::size_t>(node)]]; };
+  const auto at = [&](std::int32_t node) { return total_[places_[static_cast<std::size_t>(node)]]; };
   double neural = at(scored.nodes[word]) - at(scored.before[word]);
   if (word + 1 == scored.nodes.size()) neural = std::max(neural, static_cast<double>(LmFusion::kPauseLogProb));
   if (!with_ngrams) return neural;
@@ -169,23 +211,11 @@ double SentenceRescoring::gain_of(const Scored& scored, std::size_t word, const 
   return weight_ * std::log(std::max(mean, 1e-300)) - ngram;  // a share of 1 may leave nothing
 }
 
-std::vector<Hypothesis> SentenceRescoring::rescored(const std::vector<float>& log_probs) {
-  if (log_probs.size() != tree_.pieces.size()) {
-    throw std::invalid_argument("the language model gave " + std::to_string(log_probs.size()) +
-                                " log-probabilities for " + std::to_string(tree_.pieces.size()) + " pieces");
-  }
-  std::vector<double> total(log_probs.size(), 0.0);  // summed from the root
-  for (std::size_t node = 1; node < total.size(); ++node) {
-    if (!(log_probs[node] <= kMost)) {
-      throw std::invalid_argument("the language model gave a log-probability above 0 or NaN");
-    }
-    const double before = total[static_cast<std::size_t>(tree_.parents[node])];
-    total[node] = before + static_cast<double>(std::clamp(log_probs[node], kLeast, 0.0f));
-  }
+std::vector<Hypothesis> SentenceRescoring::rescored() {
   const double best_before = sentences_.front().score(), last_before = sentences_[num_rescored() - 1].score();
   for (std::size_t i = 0; i < num_rescored(); ++i) {
     double gain = 0.0;
-    for (std::size_t word = 0; word < scored_[i].nodes.size(); ++word) gain += gain_of(scored_[i], word, total);
+    for (std::size_t word = 0; word < scored_[i].nodes.size(); ++word) gain += gain_of(scored_[i], word);
     sentences_[i].lm_score += scale_ * gain + word_bonus_ * static_cast<double>(sentences_[i].words.size());
   }
   std::vector<std::size_t> order(num_rescored());

@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -74,6 +75,9 @@ struct NeuralLmMetadata {
 inline constexpr std::int64_t kNumSentences = 200;  // of an utterance; more do not reduce errors
 inline constexpr double kRescoringBeam = 5.0;       // sentences at most this many nats below the best are rescored
 inline constexpr std::size_t kMaxNodes = 800;       // approximate maximum per tree; limits the latency of finals
+// Approximate maximum per run, so that one of a server's streams does not delay others by more than 30 ms. Several runs
+// take no longer than one: the time for attention grows with the square.
+inline constexpr std::size_t kMaxNodesOfRun = 256;
 
 // The sentences of one utterance while the model scores them.
 class SentenceRescoring {
@@ -84,12 +88,17 @@ class SentenceRescoring {
                     std::vector<Hypothesis> sentences, const WordIds& ids, const std::vector<std::string>& context,
                     const NgramLm::State* before);
 
-  const PieceTree& tree() const noexcept { return tree_; }
+  // The next part of the tree to be run: nodes that have no log-probability yet, after their ancestors. None after the
+  // last one.
+  std::optional<PieceTree> next_part();
+  // log_probs: of each node of the part given its parent, (num_nodes,). Throws std::invalid_argument, and changes
+  // nothing, for another number of them, and for one that is above 0 or NaN.
+  void add(const std::vector<float>& log_probs);
   std::size_t num_rescored() const noexcept { return scored_.size(); }
-  // log_probs: of each node given its parent, (num_nodes,). Returns the first `num_rescored()` sentences with new
-  // `lm_score`, best first, and then the others, which are too unlikely to be scored: their `lm_score` changes by one
-  // number, so that none of them overtakes a rescored one.
-  std::vector<Hypothesis> rescored(const std::vector<float>& log_probs);
+  // After the last part. Returns the first `num_rescored()` sentences with new `lm_score`, best first, and then the
+  // others, which are too unlikely to be scored: their `lm_score` changes by one number, so that none of them overtakes
+  // a rescored one.
+  std::vector<Hypothesis> rescored();
   std::vector<Hypothesis> take_sentences() { return std::move(sentences_); }  // without new scores
 
  private:
@@ -105,8 +114,7 @@ class SentenceRescoring {
 
   std::int32_t child(std::int32_t node, std::int32_t piece);
   void put_in_order();
-  double gain_of(const Scored& scored, std::size_t word, const std::vector<double>& total) const;
-
+  double gain_of(const Scored& scored, std::size_t word) const;
 
   double share_, weight_;
   double scale_;       // of all log-probabilities: the n-gram weight of the search, or the weight without n-grams
@@ -117,6 +125,8 @@ class SentenceRescoring {
   std::map<std::vector<std::int32_t>, std::int32_t> first_after_;  // first node after these words
   PieceTree tree_;
   std::vector<std::size_t> places_;  // positions of the nodes in the tree
+  std::vector<double> total_;        // log-probabilities from the root to each node of the tree, as far as it was run
+  std::size_t num_ancestors_ = 0, part_end_ = 0;  // of the current part: its first nodes, and its end in the tree
 };
 
 }  // namespace asr_stream

@@ -88,7 +88,10 @@ def _no_such(what: str, status: int) -> ProtocolError:
 
 def _health(request: Request) -> Response:
     server: Server = request.app.state.server
-    numbers = {"sessions": len(server.sessions), "max_sessions": server.limits.max_sessions, "load": round(server.load)}
+    limits = server.limits
+    numbers = {"sessions": server.num_open(is_upload=False), "max_sessions": limits.max_sessions}
+    numbers |= {"uploads": server.num_open(is_upload=True), "max_uploads": limits.max_uploads}
+    numbers["load"] = round(server.load)
     if (refusal := server.refusal()) is None:
         return JSONResponse({"status": "ok"} | numbers)
     status, reason = refusal

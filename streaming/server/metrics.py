@@ -23,10 +23,12 @@ class Metrics:
         def gauge(name: str, what: str, value: Callable[[], float]) -> None:
             Gauge(name, what, registry=registry).set_function(value)
 
-        gauge("asr_stream_sessions", "Open sessions", lambda: len(server.sessions))
-        gauge("asr_stream_max_sessions", "Limit on open sessions", lambda: server.limits.max_sessions)
-        gauge("asr_stream_load", "Percent of the time of all threads that streams need", lambda: server.load)
-        gauge("asr_stream_streams_waiting", "Streams waiting for a thread", lambda: scheduler.num_waiting)
+        gauge("asr_stream_sessions", "Open live sessions", lambda: server.num_open(is_upload=False))
+        gauge("asr_stream_max_sessions", "Limit on open live sessions", lambda: server.limits.max_sessions)
+        gauge("asr_stream_uploads", "Open uploads", lambda: server.num_open(is_upload=True))
+        gauge("asr_stream_max_uploads", "Limit on open uploads", lambda: server.limits.max_uploads)
+        gauge("asr_stream_load", "Percent of the time of all threads that live streams need", lambda: server.load)
+        gauge("asr_stream_streams_waiting", "Streams and uploads waiting for a thread", lambda: scheduler.num_waiting)
         gauge("asr_stream_network_runs", "Batches computed since the start", lambda: scheduler.num_runs)
         gauge("asr_stream_network_streams", "Streams in these batches, in total", lambda: scheduler.num_served)
         self._ended = Counter("asr_stream_sessions_ended", "Ended sessions", ["protocol"], registry=registry)
@@ -36,7 +38,7 @@ class Metrics:
         )
         self.delay = Histogram(
             "asr_stream_recognition_seconds",
-            "Time from receiving an audio chunk to reporting its events",
+            "Time from receiving a chunk of live audio to reporting its events",
             buckets=(0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1, 2, 5, 10, 30),
             registry=registry,
         )

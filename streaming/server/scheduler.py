@@ -1,10 +1,13 @@
 """Runs many streams on few threads. Streams that need the same network are computed in one batch.
 
-- A `Job` is a stream and its queued calls. It is in the ready queue at most once, and belongs to one thread at a time.
-- A thread takes the first job of the ready queue, together with all jobs that need the same network on the same shapes.
-  No job waits for a batch to fill: batches form from the jobs that arrived while the threads were busy. So a single
-  stream has no added delay, and many streams cost less together than one by one.
-- After one chunk a job goes to the end of the ready queue, so an hour of audio sent at once delays no other stream.
+- A `Job` is a stream and its queued calls. It is in a ready queue at most once, and belongs to one thread at a time.
+- A thread takes the first job of a ready queue, together with all jobs of that queue that need the same network on the
+  same shapes. No job waits for a batch to fill: batches form from the jobs that arrived while the threads were busy. So
+  a single stream has no added delay, and many streams cost less together than one by one.
+- After one run of a network a job goes to the end of its ready queue, so an hour of audio sent at once delays no other
+  stream.
+- Live streams and uploads have a queue each. Uploads get the turns that no live stream waits for, and one a second.
+  A turn of uploads is short, because a live stream may have to wait for its end.
 """
 
 from __future__ import annotations
@@ -22,17 +25,16 @@ import numpy as np
 from asr.streaming.events import Event
 from asr.streaming.recognizer import Recognizer
 from asr.streaming.resampler import SAMPLE_RATE
+from asr.streaming.server.cost import Cost
 from asr.streaming.stream import Stream
 from asr.streaming.work import Work, compute
 
 logger = logging.getLogger("asr_stream.server")
 
-USUAL_COST = 0.03
-"""Initial estimate of the thread seconds per second of audio."""
-COST_WINDOW_S = 60.0
-"""Minimum seconds of audio, over all streams, for a measurement of their cost."""
-MAX_RUN_S = 2.0
-"""Maximum seconds of a run. A longer one means that the process or machine was suspended, so it does not count."""
+UPLOAD_TURN_S = 0.02
+"""Seconds of a turn of uploads: a batch has as many of them as fit, and at least one."""
+UPLOAD_WAIT_S = 1.0
+"""An upload that waits this long gets a turn before live streams, if no upload had one for as long."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,11 @@ class Report:
 class Job:
     """A stream in the scheduler."""
 
-    def __init__(self, recognizer: Recognizer, report: Callable[[Report], None]) -> None:
-        """report: called from the scheduler's threads, one at a time and in order."""
+    def __init__(self, recognizer: Recognizer, report: Callable[[Report], None], is_upload: bool = False) -> None:
+        """report: called from the scheduler's threads, one at a time and in order. is_upload: nobody waits for its
+        next words."""
         self.stream = Stream(recognizer, deferred=True)
+        self.is_upload = is_upload
         self.report = report
         self.queued: deque[tuple[Callable[[Stream], None], float]] = deque()
         self.current_s: float | None = None
@@ -62,6 +66,7 @@ class Job:
         self.waiting: Work | None = None
         self.kind: Hashable = None
         self.is_ready = False
+        self.ready_since = 0.0
         self.failed = False
         self.skips_audio = False
         """Whether calls with audio are skipped from now on."""
@@ -70,18 +75,23 @@ class Job:
 class Scheduler:
     """Threads that process jobs. Its methods may be called from any thread."""
 
-    def __init__(self, num_threads: int = 2, max_batch: int = 32) -> None:
-        """num_threads: each computes one batch at a time; max_batch: maximum jobs in a batch."""
+    def __init__(self, num_threads: int = 2, max_batch: int = 32, clock: Callable[[], float] = time.monotonic) -> None:
+        """num_threads: each computes one batch at a time; max_batch: maximum jobs in a batch. clock: in seconds."""
         if num_threads < 1 or max_batch < 1:
             raise ValueError(f"num_threads {num_threads} and max_batch {max_batch} must be at least 1")
         self._max_batch = max_batch
-        self._ready: deque[Job] = deque()
+        self._clock = clock
+        self._live: deque[Job] = deque()
+        self._uploads: deque[Job] = deque()
+        self._upload_turn_at = -UPLOAD_WAIT_S
+        self._upload_s: dict[Hashable, float] = {}
+        """Recent seconds of an upload in a turn, by the kind of its work."""
         self._changed = threading.Condition()
         self._closed = False
         self.num_runs = 0
         """Number of batches so far, and of jobs in them."""
         self.num_served = 0
-        self._busy_s, self._audio_s = USUAL_COST * COST_WINDOW_S / 4, COST_WINDOW_S / 4
+        self._cost = Cost(clock)
         self._threads = [
             threading.Thread(target=self._work, name=f"recognize-{i}", daemon=True) for i in range(num_threads)
         ]
@@ -95,7 +105,7 @@ class Scheduler:
             stream = recognizer.stream()
             stream.accept_waveform(samples)
             stream.finish()
-        self._busy_s = (time.monotonic() - begun) * self._audio_s * SAMPLE_RATE / len(samples)
+        self._cost.set((time.monotonic() - begun) * SAMPLE_RATE / len(samples))
 
     def submit(self, job: Job, call: Callable[[Stream], None], audio_s: float = 0.0) -> None:
         """Queues `call`, which gets the job's stream, after all earlier calls. `audio_s`: seconds of audio in it."""
@@ -120,8 +130,8 @@ class Scheduler:
 
     @property
     def cost(self) -> float:
-        """Recent thread seconds per second of audio; higher while other programs slow it down."""
-        return self._busy_s / self._audio_s
+        """Recent thread seconds per second of live audio, see `Cost`."""
+        return self._cost.value
 
     @property
     def num_threads(self) -> int:
@@ -129,57 +139,76 @@ class Scheduler:
 
     @property
     def num_waiting(self) -> int:
-        """Jobs in the ready queue."""
-        return len(self._ready)
+        """Jobs that wait for a thread."""
+        return len(self._live) + len(self._uploads)
 
     def _enqueue(self, job: Job) -> None:
         job.is_ready = True
-        self._ready.append(job)
+        job.ready_since = self._clock()
+        (self._uploads if job.is_upload else self._live).append(job)
         self._changed.notify()
 
     def _work(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._ready or self._closed)
+                self._changed.wait_for(lambda: self._live or self._uploads or self._closed)
                 if self._closed:
                     return
                 batch = self._take_batch()
-            begun, audio_s = time.monotonic(), 0.0
-            try:
-                if batch[0].waiting is not None:
-                    compute([job.waiting for job in batch if job.waiting is not None])
-            except Exception:
-                logger.exception("the network failed on a batch of %d", len(batch))
-                for job in batch:
-                    job.failed = True
-            for job in batch:
-                try:
-                    audio_s += self._take_turn(job)
-                except Exception:
-                    logger.exception("a stream failed")
-                    job.failed = True
-                    events: list[Event] = []
-                    with suppress(Exception):  # a broken stream may still have finals
-                        events = job.stream.events()
-                    job.report(Report(events, 0, 0.0, True, 0.0))
+            begun = self._clock()
+            kind = _batch_kind(batch[0])
+            _compute(batch)
+            audio_s = self._go_on(batch)
             with self._changed:
-                self._busy_s += min(time.monotonic() - begun, MAX_RUN_S)
-                self._audio_s += audio_s
-                if self._audio_s > 2 * COST_WINDOW_S:
-                    self._busy_s, self._audio_s = self._busy_s / 2, self._audio_s / 2
+                self._count(batch, kind, self._clock() - begun, audio_s)
+
+    def _go_on(self, batch: list[Job]) -> float:
+        """Takes the answers of the network; returns the seconds of audio that are done."""
+        audio_s = 0.0
+        for job in batch:
+            try:
+                audio_s += self._take_turn(job)
+            except Exception:
+                logger.exception("a stream failed")
+                job.failed = True
+                events: list[Event] = []
+                with suppress(Exception):  # a broken stream may still have finals
+                    events = job.stream.events()
+                job.report(Report(events, 0, 0.0, True, 0.0))
+        return audio_s
+
+    def _count(self, batch: list[Job], kind: Hashable, took_s: float, audio_s: float) -> None:
+        """kind: of the work that was done, see `_batch_kind`."""
+        if not batch[0].is_upload:
+            self._cost.add(took_s, audio_s)
+        elif kind is not None:
+            each_s = max(took_s / len(batch), 1e-6)
+            self._upload_s[kind] = (self._upload_s.get(kind, each_s) + each_s) / 2
 
     def _take_batch(self) -> list[Job]:
-        first = self._ready.popleft()
+        ready = self._uploads if self._is_turn_of_uploads() else self._live
+        first = ready.popleft()
         if first.waiting is None:
             return [first]
+        most = self._max_batch
+        if first.is_upload:
+            self._upload_turn_at = self._clock()
+            known_s = self._upload_s.get(_batch_kind(first), UPLOAD_TURN_S)
+            most = max(1, min(most, int(UPLOAD_TURN_S / known_s)))
         batch, rest = [first], deque[Job]()
-        for job in self._ready:
-            alike = job.waiting is not None and job.kind == first.kind and len(batch) < self._max_batch
+        for job in ready:
+            alike = job.waiting is not None and job.kind == first.kind and len(batch) < most
             (batch if alike else rest).append(job)
-        self._ready = rest
+        ready.clear()
+        ready.extend(rest)
         self.num_runs += 1
         self.num_served += len(batch)
         return batch
+
+    def _is_turn_of_uploads(self) -> bool:
+        if not self._live or not self._uploads:
+            return not self._live
+        return self._clock() - max(self._uploads[0].ready_since, self._upload_turn_at) >= UPLOAD_WAIT_S
 
     def _take_turn(self, job: Job) -> float:
         """Processes queued calls until the network is needed; returns the seconds of audio that are done."""
@@ -205,3 +234,19 @@ class Scheduler:
             if not job.failed and (job.waiting is not None or job.queued):
                 self._enqueue(job)
         return done_s
+
+
+def _batch_kind(job: Job) -> Hashable:
+    """The kind of work that other jobs may share; None if there is none."""
+    return job.kind if job.waiting is not None and job.waiting.work.has_batch else None
+
+
+def _compute(batch: list[Job]) -> None:
+    """Does the work that the jobs wait for, if any."""
+    try:
+        if batch[0].waiting is not None:
+            compute([job.waiting for job in batch if job.waiting is not None])
+    except Exception:
+        logger.exception("the network failed on a batch of %d", len(batch))
+        for job in batch:
+            job.failed = True

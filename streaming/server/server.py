@@ -53,7 +53,8 @@ class Server:
         self.scheduler = Scheduler(num_threads or num_cores(), self.limits.max_batch)
         self.builder = Builder()
         self.sessions: set[Session] = set()
-        self._num_opening = 0
+        self._num_opening = {False: 0, True: 0}
+        """Sessions that are being opened: live ones, and uploads."""
         self.metrics = Metrics(self)
         self._refusals = Refusals()
         self.connections = OpenConnections(self.limits, self._refuse_connection)
@@ -71,23 +72,29 @@ class Server:
         """Language of the model file, a BCP 47 code; empty if not stated."""
         return self.recognizer.onnx.metadata.language
 
+    def num_open(self, is_upload: bool) -> int:
+        """Open uploads, or open live sessions."""
+        return sum(session.is_upload == is_upload for session in tuple(self.sessions))  # other threads ask
+
     @property
     def load(self) -> float:
-        """Percent of the scheduler's time that the active sessions need if they send audio in real time."""
-        num_active = sum(session.is_active for session in tuple(self.sessions))  # other threads ask
+        """Percent of the scheduler's time that the active live sessions need if they send audio in real time. Uploads
+        do not count, because they only use what is left."""
+        num_active = sum(session.is_active and not session.is_upload for session in tuple(self.sessions))
         return 100 * num_active * self.scheduler.cost / self.scheduler.num_threads
 
     @property
     def overloaded(self) -> bool:
-        """Whether one more session would delay the others."""
+        """Whether one more live session would delay the others."""
         return self.load >= self.limits.max_load
 
-    def refusal(self) -> tuple[str, str] | None:
-        """Why a new client is refused: a word for metrics, and a sentence; None if it is served."""
+    def refusal(self, is_upload: bool = False) -> tuple[str, str] | None:
+        """Why a new live client, or upload, is refused: a word for metrics, and a sentence; None if it is served."""
         if self.stopping.is_set():
             return "stopping", ENDING
-        if len(self.sessions) + self._num_opening >= self.limits.max_sessions:
-            return "full", f"all {self.limits.max_sessions} streams are taken; connect again later"
+        what, most = ("uploads", self.limits.max_uploads) if is_upload else ("streams", self.limits.max_sessions)
+        if self.num_open(is_upload) + self._num_opening[is_upload] >= most:
+            return "full", f"all {most} {what} are taken; connect again later"
         if self.overloaded:
             return "overloaded", "this server is overloaded; connect again later"
         return None
@@ -102,27 +109,27 @@ class Server:
         self.count_refusal("connections", sentence)
 
     @asynccontextmanager
-    async def open(self, protocol: str, **changes: Any) -> AsyncIterator[Session]:
+    async def open(self, protocol: str, *, is_upload: bool = False, **changes: Any) -> AsyncIterator[Session]:
         """A session for a client of `protocol`, while the context lasts.
 
+        is_upload: it gets the time that live sessions leave, and its delays are not in the metrics.
         changes: options that differ from the server's recognizer, see `Builder.build`; raises ValueError.
         Raises Refused, before anything is allocated for the client, if the number of sessions or the load has reached
         its limit, or the server is shutting down.
         """
-        if (refusal := self.refusal()) is not None:
+        if (refusal := self.refusal(is_upload)) is not None:
             self.count_refusal(*refusal, status=503, protocol=protocol)
             raise Refused(refusal[1])
-        self._num_opening += 1
+        self._num_opening[is_upload] += 1
         spent = Spent()
         try:
             recognizer = await self.builder.build(self.recognizer, spent, **changes)
         except BuilderClosed as error:
             raise Refused(str(error)) from error
         finally:
-            self._num_opening -= 1
-        session = Session(
-            recognizer, self.builder, spent, self.scheduler, self.limits.max_queued_s, self.metrics.delay.observe
-        )
+            self._num_opening[is_upload] -= 1
+        observe = _ignore if is_upload else self.metrics.delay.observe
+        session = Session(recognizer, self.builder, spent, self.scheduler, self.limits.max_queued_s, observe, is_upload)
         self.sessions.add(session)
         began = time.monotonic()
         with logged_as(session=session.id):
@@ -154,6 +161,10 @@ class Server:
         for session in self.sessions:
             session.close("the server ends before all could be recognized; try again later")
         await asyncio.to_thread(self.scheduler.close)
+
+
+def _ignore(delay_s: float) -> None:
+    """The delay of an upload, which is recognized as fast as possible, says nothing."""
 
 
 def _log_end(protocol: str, session: Session, seconds: float) -> None:

@@ -50,9 +50,12 @@ class Session:
         scheduler: Scheduler,
         max_queued_s: float,
         observe: Callable[[float], None],
+        is_upload: bool = False,
     ) -> None:
-        """observe: called for each piece of audio with the seconds from its arrival to its recognition."""
+        """observe: called for each piece of audio with the seconds from its arrival to its recognition. is_upload: live
+        sessions have priority."""
         self.recognizer = recognizer
+        self.is_upload = is_upload
         self._observe = observe
         self._arrivals: deque[float] = deque()
         self._loop = asyncio.get_running_loop()
@@ -60,7 +63,7 @@ class Session:
         self._spent = spent
         self._scheduler = scheduler
         self._max_queued_s = max_queued_s
-        self._job = Job(recognizer, self._reported)
+        self._job = Job(recognizer, self._reported, is_upload)
         self._queued_s = 0.0
         # Audio is collected until it completes a chunk, because less is not worth a scheduling turn.
         self._held: list[tuple[np.ndarray, int]] = []

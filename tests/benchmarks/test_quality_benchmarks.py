@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 import soundfile
 from conftest import SAMPLE
 from support.benchmark_module import load_benchmark
+from support.server import quick_recognizer
 from support.synth import speech, write_audio
 
 from asr.cli import main
@@ -212,6 +214,24 @@ def test_turns(readings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     for row in (in_process, by_socket):
         assert row["final_ms_p50"] > 500 and row["final_vad_ms_p50"] > 200 and row["first_partial_ms_p50"] > 0
         assert 0 < row["word_ms_p50"] <= row["word_ms_p90"] <= row["word_ms_p99"] and 0 <= row["unstable"] < 1
+
+
+def test_live_beside_uploads(
+    readings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every turn takes 20 ms of one core, so the result does not depend on the machine."""
+    clock = itertools.count()
+    benchmark = load_benchmark("live_beside_uploads")
+    monkeypatch.setattr(benchmark, "cpu_s", lambda: 0.01 * next(clock))
+    monkeypatch.setattr(benchmark, "Recognizer", lambda model: quick_recognizer())
+    options = ["--num-utterances", "1", "--seconds", "8", "--uploads", "4", "--cores", "1", "--no-socket"]
+    rows = {row["phase"]: row for row in run("live_beside_uploads", readings, options, monkeypatch, capsys)}
+    live, uploads, both, equal = (rows[name] for name in ("live", "uploads", "both", "equal"))
+    assert live["uploads_s_per_s"] == 0 and np.isnan(uploads["final_ms_p50"])
+    for name in ("partial_ms_p95", "final_ms_p95"):
+        assert 20 < live[name] < both[name] <= live[name] + 20 < equal[name], "it waits for one turn at most"
+        assert rows["both, ratio"][name] == round(both[name] / live[name], 2)
+    assert 0 < both["uploads_s_per_s"] < uploads["uploads_s_per_s"]
 
 
 def test_final_of_a_turn_comes_after_its_words() -> None:

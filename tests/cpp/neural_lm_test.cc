@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -21,6 +23,13 @@ namespace {
 
 constexpr double kWeight = 0.5;  // of the n-grams in the search
 constexpr NeuralLmWeights kWeights{0.4, 0.7};  // without them
+
+// The sentences after the answer to a tree that is run at once.
+std::vector<Hypothesis> rescored(SentenceRescoring& rescoring, const std::vector<float>& log_probs) {
+  rescoring.add(log_probs);
+  EXPECT_FALSE(rescoring.next_part());
+  return rescoring.rescored();
+}
 
 std::shared_ptr<const LmFusion> fusion() {
   const auto bytes = small_file(kPronounced);
@@ -77,7 +86,7 @@ TEST(SentenceRescoring, TheEndOfASentenceCostsNoMoreThanAPause) {
   const NeuralLmMetadata lm = metadata();
   const WordIds ids(search.get());
   SentenceRescoring rescoring(search.get(), lm, kWeights, {sentence(kA, 0.0), sentence(kB, -1.0)}, ids, {}, nullptr);
-  const auto found = rescoring.rescored(answer(rescoring.tree(), {}, {{kPieceOfA, -40.0f}, {kPieceOfB, -3.0f}}));
+  const auto found = rescored(rescoring, answer(*rescoring.next_part(), {}, {{kPieceOfA, -40.0f}, {kPieceOfB, -3.0f}}));
   ASSERT_EQ(found.size(), 2u);
   for (const Hypothesis& each : found) {
     const bool is_a = each.words[0] == kA;
@@ -86,7 +95,7 @@ TEST(SentenceRescoring, TheEndOfASentenceCostsNoMoreThanAPause) {
   }
   // Words have no such limit.
   SentenceRescoring again(search.get(), lm, kWeights, {sentence(kA, 0.0)}, WordIds(search.get()), {}, nullptr);
-  const auto unlikely = again.rescored(answer(again.tree(), {{kPieceOfA, -40.0f}}, {}));
+  const auto unlikely = rescored(again, answer(*again.next_part(), {{kPieceOfA, -40.0f}}, {}));
   EXPECT_NEAR(unlikely[0].lm_score, change(*search, kA, -40.0, -1.0), 1e-4);
 }
 
@@ -99,7 +108,7 @@ TEST(SentenceRescoring, UnlikelySentencesStayBehindAllOthers) {
     SentenceRescoring rescoring(search.get(), lm, kWeights, before, WordIds(search.get()), {}, nullptr);
     ASSERT_EQ(rescoring.num_rescored(), 2u);
     const std::map<std::int64_t, float> pieces{{kPieceOfA, best_falls ? -30.0f : -0.1f}, {kPieceOfB, -9.0f}};
-    const auto after = rescoring.rescored(answer(rescoring.tree(), pieces, {}));
+    const auto after = rescored(rescoring, answer(*rescoring.next_part(), pieces, {}));
     ASSERT_EQ(after.size(), 3u);
     EXPECT_EQ(after[0].words[0], static_cast<std::int32_t>(best_falls ? kB : kA));
     const double best = after[0].score() - before[0].score(), last = after[1].score() - before[1].score();
@@ -114,10 +123,10 @@ TEST(SentenceRescoring, AnOddAnswerIsRefusedAndTheSentencesAreKept) {
   const NeuralLmMetadata lm = metadata();
   const WordIds ids(search.get());
   SentenceRescoring rescoring(search.get(), lm, kWeights, {sentence(kA, 0.0), sentence(kB, -1.0)}, ids, {}, nullptr);
-  std::vector<float> odd = answer(rescoring.tree(), {}, {});
+  std::vector<float> odd = answer(*rescoring.next_part(), {}, {});
   odd.back() = 0.5f;
-  EXPECT_THROW(rescoring.rescored(odd), std::invalid_argument);
-  EXPECT_THROW(rescoring.rescored({}), std::invalid_argument);
+  EXPECT_THROW(rescoring.add(odd), std::invalid_argument);
+  EXPECT_THROW(rescoring.add({}), std::invalid_argument);
   const auto kept = rescoring.take_sentences();
   ASSERT_EQ(kept.size(), 2u);
   EXPECT_EQ(kept[0].score(), 0.0);
@@ -133,7 +142,7 @@ TEST(SentenceRescoring, WithoutNgramsWordsHaveTheWeightAndTheBonusOfTheModel) {
   EXPECT_EQ(ids.of("XY"), sentences[1].words[0]);
   EXPECT_EQ(ids.text(sentences[1].words[0]), "XY");
   SentenceRescoring rescoring(nullptr, lm, kWeights, sentences, ids, {}, nullptr);
-  const auto found = rescoring.rescored(answer(rescoring.tree(), {{kPieceOfA, -3.0f}, {kPieceOfAb, -2.0f}}, {}));
+  const auto found = rescored(rescoring, answer(*rescoring.next_part(), {{kPieceOfA, -3.0f}, {kPieceOfAb, -2.0f}}, {}));
   ASSERT_EQ(found.size(), 3u);
   for (const Hypothesis& each : found) {
     double expected = 0.4 * (-3.0 - 1.0) + 0.7;
@@ -155,7 +164,7 @@ TEST(SentenceRescoring, AWordHasAMeanOfBothProbabilities) {
   const NeuralLmMetadata lm = metadata("0.25", "0.8");
   const WordIds ids(search.get());
   SentenceRescoring rescoring(search.get(), lm, kWeights, {sentence(kA, -2.0)}, ids, {}, nullptr);
-  const auto found = rescoring.rescored(answer(rescoring.tree(), {{kPieceOfA, -0.2f}}, {{kPieceOfA, -1.5f}}));
+  const auto found = rescored(rescoring, answer(*rescoring.next_part(), {{kPieceOfA, -0.2f}}, {{kPieceOfA, -1.5f}}));
   const std::vector<float> ngrams = search->log_probs(nullptr, {kA});
   double gain = 0.0;
   for (const auto& [neural, ngram] : {std::pair(-0.2, ngrams[0]), std::pair(-1.5, ngrams[1])}) {
@@ -199,7 +208,7 @@ TEST(SentenceRescoring, SentencesThatBeginAlikeShareTheirNodes) {
   const std::vector<Hypothesis> sentences{of_words({kA, kB}, 0.0), of_words({kA, kAb}, -1.0), of_words({kAb}, -2.0)};
   const NeuralLmMetadata lm = metadata();
   SentenceRescoring rescoring(search.get(), lm, kWeights, sentences, WordIds(search.get()), {}, nullptr);
-  auto paths = paths_of(rescoring.tree());
+  auto paths = paths_of(*rescoring.next_part());
   std::sort(paths.begin(), paths.end());
   EXPECT_EQ(paths, (std::vector<Path>{{kEdge},
                                       {kEdge, kPieceOfA},
@@ -209,10 +218,10 @@ TEST(SentenceRescoring, SentencesThatBeginAlikeShareTheirNodes) {
                                       {kEdge, kPieceOfA, kPieceOfB, kEdge},
                                       {kEdge, kPieceOfAb},
                                       {kEdge, kPieceOfAb, kEdge}}));
-  const Work work = tree_work(rescoring.tree());
+  const Work work = tree_work(*rescoring.next_part());
   EXPECT_EQ(work.network, Network::kNeuralLm);
   ASSERT_EQ(work.inputs.size(), 4u);
-  EXPECT_EQ(std::get<std::vector<std::int64_t>>(work.inputs[1].data), rescoring.tree().parents);
+  EXPECT_EQ(std::get<std::vector<std::int64_t>>(work.inputs[1].data), rescoring.next_part()->parents);
   EXPECT_EQ(work.outputs.at(0).shape, Shape{8});
 }
 
@@ -228,8 +237,8 @@ TEST(SentenceRescoring, SentencesWithTheSameLastWordsShareTheNodesBehindThem) {
     }
     SentenceRescoring rescoring(search.get(), lm, kWeights, {of_words(one, 0.0), of_words(other, -1.0)},
                                 WordIds(search.get()), {}, nullptr);
-    paths_of(rescoring.tree());
-    return rescoring.tree().pieces.size();
+    paths_of(*rescoring.next_part());
+    return rescoring.next_part()->pieces.size();
   };
   EXPECT_EQ(num_nodes(3), 1 + 2 * (1 + 3 + 2 + 1u));
   EXPECT_EQ(num_nodes(4), 1 + (1 + 4 + 2 + 1) + (1 + 4 + 1 + 1u));  // all but the end
@@ -243,7 +252,7 @@ TEST(SentenceRescoring, FollowsTheWordsBefore) {
     SentenceRescoring rescoring(search.get(), lm, kWeights, {sentence(kB, 0.0)}, WordIds(search.get()), context,
                                 nullptr);
     Path longest;
-    for (const Path& path : paths_of(rescoring.tree())) {
+    for (const Path& path : paths_of(*rescoring.next_part())) {
       if (path.size() > 1 && path.end()[-2] == kPieceOfB && path.size() > longest.size()) longest = path;
     }
     return longest;
@@ -273,8 +282,67 @@ TEST(SentenceRescoring, OnlyLikelySentencesAreScored) {
   }
   SentenceRescoring many(search.get(), lm, kWeights, sentences, WordIds(search.get()), {}, nullptr);
   EXPECT_LT(many.num_rescored(), 500u);
-  EXPECT_LT(many.tree().pieces.size(), kMaxNodes + 20);
-  EXPECT_EQ(many.rescored(std::vector<float>(many.tree().pieces.size(), -1.0f)).size(), 500u);
+  std::vector<Path> all;
+  while (const std::optional<PieceTree> part = many.next_part()) {
+    const std::vector<Path> paths = paths_of(*part);
+    all.insert(all.end(), paths.begin(), paths.end());
+    many.add(std::vector<float>(part->pieces.size(), -1.0f));
+  }
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  EXPECT_LT(all.size(), kMaxNodes + 20);
+  EXPECT_EQ(many.rescored().size(), 500u);
+}
+
+// Each part has the ancestors of its nodes, so that the nodes get the same numbers as in one run.
+TEST(SentenceRescoring, ALargeTreeIsRunInParts) {
+  const auto search = fusion();
+  const NeuralLmMetadata lm = metadata();
+  std::mt19937 random(2);
+  std::vector<Hypothesis> sentences;
+  for (int i = 0; i < 60; ++i) {
+    std::vector<std::int32_t> words(15);
+    for (std::int32_t& word : words) word = static_cast<std::int32_t>(kA + random() % 3);
+    sentences.push_back(of_words(words, 0.0));
+  }
+  SentenceRescoring rescoring(search.get(), lm, kWeights, sentences, WordIds(search.get()), {}, nullptr);
+  const auto log_prob = [](const Path& path) {  // depends on the path from the root
+    std::int64_t sum = 0;
+    for (std::size_t i = 0; i < path.size(); ++i) sum += static_cast<std::int64_t>(i + 1) * path[i];
+    return -0.01f * static_cast<float>(sum % 97);
+  };
+  std::size_t num_parts = 0;
+  std::set<Path> seen;
+  while (const std::optional<PieceTree> part = rescoring.next_part()) {
+    ++num_parts;
+    EXPECT_GE(part->pieces.size(), PieceTree::kMinNodes);
+    EXPECT_LT(part->pieces.size(), kMaxNodesOfRun + PieceTree::kMinNodes);
+    std::vector<float> log_probs;
+    for (const Path& path : paths_of(*part)) {
+      log_probs.push_back(log_prob(path));
+      seen.insert(path);
+    }
+    EXPECT_THROW(rescoring.add(std::vector<float>(log_probs.size(), 1.0f)), std::invalid_argument);
+    rescoring.add(log_probs);
+  }
+  EXPECT_GT(num_parts, 2u);
+  EXPECT_GT(seen.size(), 2 * kMaxNodesOfRun);
+  const auto piece = [](std::int32_t word) { return word == kA ? kPieceOfA : word == kB ? kPieceOfB : kPieceOfAb; };
+  for (const Hypothesis& found : rescoring.rescored()) {
+    Path path{kEdge};
+    double expected = 0.0;
+    const std::vector<float> ngrams = search->log_probs(nullptr, found.words);
+    for (std::size_t i = 0; i <= found.words.size(); ++i) {
+      path.push_back(i < found.words.size() ? piece(found.words[i]) : kEdge);
+      if (!seen.count(path)) break;  // after words that another sentence has, too
+      double own = static_cast<double>(log_prob(path));
+      if (i == found.words.size()) own = std::max(own, static_cast<double>(LmFusion::kPauseLogProb));
+      expected += kWeight * (own - static_cast<double>(ngrams[i]));
+    }
+    if (seen.count(path)) {
+      EXPECT_NEAR(found.lm_score, expected, 1e-3);
+    }
+  }
 }
 
 TEST(WordPieces, AreTheLongestThatMatch) {

@@ -6,18 +6,20 @@ import asyncio
 import re
 import time
 import urllib.request
+from contextlib import AsyncExitStack
 
 import numpy as np
 import pytest
 from starlette.testclient import TestClient, WebSocketDenialResponse
-from support.scheduling import running
+from support.scheduling import Gate, running
 from support.server import serving
 from websockets.sync.client import connect
 
 from asr import Recognizer
 from asr.streaming.server import session as session_module
 from asr.streaming.server.app import create_app
-from asr.streaming.server.scheduler import COST_WINDOW_S, USUAL_COST, Job
+from asr.streaming.server.cost import LEAST_AUDIO_S, USUAL_COST
+from asr.streaming.server.scheduler import Job
 from asr.streaming.server.security.access import Access
 from asr.streaming.server.security.limits import Limits
 from asr.streaming.server.server import Refused, Server
@@ -38,28 +40,53 @@ async def be_busy(server: Server, busy_s: float, audio_s: float) -> None:
     await asyncio.wait_for(counted(), 10)
 
 
-def test_the_cost_of_audio_is_measured(recognizer: Recognizer, sample: np.ndarray) -> None:
+def test_the_cost_of_live_audio_is_measured(recognizer: Recognizer) -> None:
     async def run() -> None:
         async with running(recognizer, num_threads=2) as server, server.open("test"):
             assert server.scheduler.cost == pytest.approx(USUAL_COST)
             assert server.load == pytest.approx(100 * USUAL_COST / 2)
             await be_busy(server, 0.5, 0.5)
-            assert server.scheduler.cost > 0.6 / (COST_WINDOW_S / 4)
-            for _ in range(8):  # the weight of older costs decays
-                await be_busy(server, 0.1, COST_WINDOW_S)
-            assert 0.1 / COST_WINDOW_S < server.scheduler.cost < 0.6 / (COST_WINDOW_S / 4)
+            assert 0.5 / (LEAST_AUDIO_S + 0.5) < server.scheduler.cost < 1.0
 
     asyncio.run(run())
 
 
-def test_a_suspended_server_is_not_overloaded(recognizer: Recognizer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time for which its machine slept is not that of recognition."""
-    monkeypatch.setattr("asr.streaming.server.scheduler.MAX_RUN_S", 0.1)
+def test_uploads_do_not_keep_live_clients_out(recognizer: Recognizer, sample: np.ndarray) -> None:
+    """However many there are; they have a limit of their own."""
 
     async def run() -> None:
-        async with running(recognizer, num_threads=1) as server, server.open("test"):
-            await be_busy(server, 0.6, 0.5)
-            assert server.scheduler.cost < USUAL_COST + 0.11 / (COST_WINDOW_S / 4)
+        limits = Limits(max_sessions=1, max_uploads=3, max_load=2 * 100 * USUAL_COST)
+        async with running(recognizer, limits, num_threads=1) as server, AsyncExitStack() as stack:
+            uploads = [await stack.enter_async_context(server.open("test", is_upload=True)) for _ in range(3)]
+            gate = await asyncio.to_thread(Gate, server.scheduler, recognizer)
+            for upload in uploads:
+                await upload.accept_waveform(sample)
+            assert all(upload.is_active for upload in uploads) and server.load == 0.0 and not server.overloaded
+            with pytest.raises(Refused, match="all 3 uploads are taken"):
+                async with server.open("test", is_upload=True):
+                    pass
+            assert server.refusal() is None
+            async with server.open("test"):
+                assert server.load > 0
+                with pytest.raises(Refused, match="all 1 streams are taken"):
+                    async with server.open("test"):
+                        pass
+            metrics = server.metrics.text().decode()
+            assert "asr_stream_uploads 3.0" in metrics and "asr_stream_sessions 0.0" in metrics
+            gate.open()
+
+    asyncio.run(run())
+
+
+def test_uploads_are_not_in_the_load_or_the_delays(recognizer: Recognizer, sample: np.ndarray) -> None:
+    async def run() -> None:
+        async with running(recognizer, num_threads=1) as server:
+            for is_upload, number in ((True, 0), (False, 1)):
+                async with server.open("test", is_upload=is_upload) as session:
+                    await session.accept_waveform(sample[:16000])
+                    await session.settle()
+                assert (server.scheduler.cost == pytest.approx(USUAL_COST)) == is_upload
+                assert f"asr_stream_recognition_seconds_count {number}.0" in server.metrics.text().decode()
 
     asyncio.run(run())
 
@@ -89,7 +116,7 @@ def test_excess_stream_is_refused_and_others_go_on(
                 assert any(event.text for event in await first.settle())
             while first.is_active:
                 await asyncio.sleep(0.01)
-            await be_busy(server, 0.0, COST_WINDOW_S * 8)
+            await be_busy(server, 0.0, LEAST_AUDIO_S * 8)
             async with server.open("test"):
                 assert not server.overloaded
 
@@ -114,7 +141,8 @@ def test_sessions_may_come_while_load_is_computed(recognizer: Recognizer) -> Non
     server = Server(recognizer, num_threads=1)
 
     class Busy(Session):
-        def __init__(self) -> None: ...
+        def __init__(self) -> None:
+            self.is_upload = False
 
         @property
         def is_active(self) -> bool:
@@ -132,6 +160,8 @@ def test_clients_hear_of_it(recognizer: Recognizer) -> None:
             "status": "ok",
             "sessions": 0,
             "max_sessions": 256,
+            "uploads": 0,
+            "max_uploads": 64,
             "load": 0,
         }
         with client.websocket_connect("/vosk", headers=HEADERS):
@@ -163,6 +193,8 @@ def test_a_full_server_is_not_healthy(recognizer: Recognizer) -> None:
                 "reason": "all 1 streams are taken; connect again later",
                 "sessions": 1,
                 "max_sessions": 1,
+                "uploads": 0,
+                "max_uploads": 64,
                 "load": health.json()["load"],
             }
         assert client.get("/healthz", headers=HEADERS).json()["status"] == "ok"

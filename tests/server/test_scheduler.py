@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -82,6 +83,113 @@ def test_streams_take_turns_in_order_of_arrival(
         client.wait(1)
     scheduler.close()
     assert len(turns) > 16 and turns == [0, 1, 2, 3] * (len(turns) // 4)
+
+
+class FakeClock:
+    """Advances only when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Turns:
+    """Runs clients on one thread of a scheduler; records in `runs` which of them each run of a network was for."""
+
+    scheduler: Scheduler
+    clients: dict[str, Client]
+    runs: list[list[str]] = field(default_factory=list)
+
+    def start(self, monkeypatch: pytest.MonkeyPatch, on_run: Callable[[list[str]], None] = lambda names: None) -> None:
+        names = {id(client.job.stream): name for name, client in self.clients.items()}
+
+        def compute(batch: list[Work], original=scheduler_module.compute) -> None:
+            self.runs.append([names[id(work.stream)] for work in batch])
+            on_run(self.runs[-1])
+            original(batch)
+
+        monkeypatch.setattr(scheduler_module, "compute", compute)
+
+    def submit(self, name: str, audio: np.ndarray) -> None:
+        self.scheduler.submit(self.clients[name].job, lambda stream: stream.accept_waveform(audio), len(audio) / 16000)
+
+    def wait(self) -> None:
+        for client in self.clients.values():
+            client.wait(1)
+        self.scheduler.close()
+
+
+def test_a_live_turn_overtakes_uploads(
+    recognizer: Recognizer, sample: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that comes while uploads are computed."""
+    scheduler = Scheduler(num_threads=1, clock=FakeClock())
+    uploads = [f"upload {i}" for i in range(4)]
+    clients = {name: Client(recognizer, is_upload=True) for name in uploads}
+    turns = Turns(scheduler, clients | {"live": Client(recognizer), "late": Client(recognizer)})
+
+    def come(names: list[str]) -> None:
+        if len(turns.runs) == 6:
+            turns.submit("late", sample[:32000])
+
+    turns.start(monkeypatch, come)
+    gate = Gate(scheduler, recognizer)
+    for name in [*uploads, "live"]:
+        turns.submit(name, sample[:32000])
+    gate.open()
+    turns.wait()
+    order = ["/".join(names) for names in turns.runs]
+    assert order[:5].count("live") == 5, "six chunks of 320 ms need a run each"
+    late = order.index("late")
+    assert late == 6 and set(order[late : late + 5]) == {"late"}
+    assert all(any(name in run for run in order[late + 5 :]) for name in uploads)
+
+
+def test_a_turn_of_uploads_is_short(
+    recognizer: Recognizer, sample: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many are computed together as fit into the time of a turn; live streams have no such limit."""
+    clock = FakeClock()
+    scheduler = Scheduler(num_threads=1, max_batch=32, clock=clock)
+    uploads = [f"upload {i}" for i in range(9)]
+    clients = {name: Client(recognizer, is_upload=True) for name in uploads}
+    lives = [f"live {i}" for i in range(9)]
+    turns = Turns(scheduler, clients | {name: Client(recognizer) for name in lives})
+    each_s = scheduler_module.UPLOAD_TURN_S / 3.5
+    turns.start(monkeypatch, lambda names: setattr(clock, "now", clock.now + each_s * len(names)))
+    gate = Gate(scheduler, recognizer)
+    for name in [*uploads, *lives]:
+        turns.submit(name, sample[:32000])
+    gate.open()
+    turns.wait()
+    of_uploads = [len(names) for names in turns.runs if names[0] in uploads]
+    of_lives = [len(names) for names in turns.runs if names[0] in lives]
+    assert of_uploads[0] == 1 and max(of_uploads) == 3, "the first one is measured"
+    assert of_lives[0] == 9
+
+
+def test_uploads_do_not_starve(recognizer: Recognizer, sample: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Live streams that need all of the time leave them a turn a second."""
+    clock = FakeClock()
+    scheduler = Scheduler(num_threads=1, max_batch=1, clock=clock)
+    clients = {name: Client(recognizer, is_upload=True) for name in ("upload 0", "upload 1")}
+    turns = Turns(scheduler, clients | {"live 0": Client(recognizer), "live 1": Client(recognizer)})
+    turn_s = scheduler_module.UPLOAD_WAIT_S / 4
+    turns.start(monkeypatch, lambda names: setattr(clock, "now", clock.now + turn_s))
+    gate = Gate(scheduler, recognizer)
+    for name in turns.clients:
+        turns.submit(name, sample[:64000])
+    gate.open()
+    turns.wait()
+    order = [names[0][:-2] for names in turns.runs]
+    last_live = len(order) - order[::-1].index("live")
+    assert order[:9] == ["live"] * 8 + ["upload"], "their first turn takes the audio"
+    while_live = [place for place, name in enumerate(order[:last_live]) if name == "upload"]
+    assert len(while_live) > 3 and set(np.diff(while_live)) == {4}
+    assert {turns.runs[place][0] for place in while_live} == {"upload 0", "upload 1"}
 
 
 def test_audio_is_wanted_only_after_recognition_of_earlier(

@@ -105,7 +105,7 @@ def test_no_more_streams_than_allowed(server: RunningServer) -> None:
 @pytest.mark.parametrize("ports", ["http", "wyoming", "both"])
 def test_no_more_connections_than_allowed(sample: np.ndarray, ports: str) -> None:
     """On all ports together. Open connections are still served, and rejected connections do not flood the log."""
-    with serving("--wyoming-port", "0", "--max-sessions", "8", max_files=320) as server:
+    with serving("--wyoming-port", "0", "--max-sessions", "7", "--max-uploads", "1", max_files=320) as server:
         numbers = {"http": server.port, "wyoming": wyoming_port(server)}
         used = list(numbers.values()) if ports == "both" else [numbers[ports]]
         silent = [tcp(used[i % len(used)]) for i in range(400)]

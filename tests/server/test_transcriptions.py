@@ -53,14 +53,14 @@ def server() -> Iterator[RunningServer]:
         str(MAX_UPLOAD),
         "--max-upload-s",
         "1800",
-        "--max-sessions",
+        "--max-uploads",
         "2",
         "--timeout-s",
         "2",
     )
     with serving("--search", "beam", "--lm", "none", *limits, token=TOKEN) as server:
         yield server
-        assert health(server)["sessions"] == 0
+        assert health(server)["uploads"] == 0
 
 
 @pytest.fixture(scope="module")
@@ -441,8 +441,8 @@ def test_a_client_gone_in_mid_upload_leaves_nothing(server: RunningServer) -> No
     with send_head(server, len(body)) as connection:
         connection.sendall(body[:2_000_000])
         wait_until(lambda: files_without_name(server) == 1)
-        assert health(server)["sessions"] == 1
-    wait_until(lambda: files_without_name(server) == 0 and health(server)["sessions"] == 0)
+        assert health(server)["uploads"] == 1
+    wait_until(lambda: files_without_name(server) == 0 and health(server)["uploads"] == 0)
 
 
 def test_client_that_stops_uploading_gets_an_error(server: RunningServer) -> None:
@@ -452,7 +452,7 @@ def test_client_that_stops_uploading_gets_an_error(server: RunningServer) -> Non
             piece = connection.recv(10000)
             assert piece, received
             received += piece
-    wait_until(lambda: health(server)["sessions"] == 0)
+    wait_until(lambda: health(server)["uploads"] == 0)
 
 
 @pytest.mark.parametrize("stream", ["true", "false"])
@@ -470,17 +470,17 @@ def test_a_client_gone_in_mid_answer_leaves_nothing(
                 answer += connection.recv(10000)
         else:
             time.sleep(0.3)
-        wait_until(lambda: health(server)["sessions"] == 1 and files_without_name(server) == 1)
-    wait_until(lambda: files_without_name(server) == 0 and health(server)["sessions"] == 0, 12)
+        wait_until(lambda: health(server)["uploads"] == 1 and files_without_name(server) == 1)
+    wait_until(lambda: files_without_name(server) == 0 and health(server)["uploads"] == 0, 12)
 
 
-def test_no_more_uploads_than_sessions(server: RunningServer, client: openai.OpenAI) -> None:
+def test_no_more_uploads_than_the_limit(server: RunningServer, client: openai.OpenAI) -> None:
     with send_head(server, 100), send_head(server, 100):
-        wait_until(lambda: health(server)["sessions"] == 2)
-        with pytest.raises(openai.InternalServerError, match="all 2 streams are taken") as refused:
+        wait_until(lambda: health(server)["uploads"] == 2)
+        with pytest.raises(openai.InternalServerError, match="all 2 uploads are taken") as refused:
             client.audio.transcriptions.create(file=("a", b"x"), model="any")
         assert refused.value.status_code == 503 and refused.value.response.headers["retry-after"] == "2"
-    wait_until(lambda: health(server)["sessions"] == 0)
+    wait_until(lambda: health(server)["uploads"] == 0)
 
 
 def test_the_log_holds_no_text(

@@ -125,7 +125,7 @@ def test_slow_files_delay_nobody_else(monkeypatch: pytest.MonkeyPatch, sample: n
 def client() -> Iterator[TestClient]:
     server = Server(
         quick_recognizer(lm=None),
-        limits=Limits(max_sessions=2),
+        limits=Limits(max_uploads=2),
         num_threads=1,
     )
     with TestClient(create_app(server, Access()), base_url="http://localhost") as client:
@@ -184,7 +184,7 @@ def test_channels_that_there_are_not(client: TestClient, call: list[np.ndarray])
     answer = post(client, audio_file(np.zeros((16000, 3), np.int16)), channel="each")
     error = answer.json()["error"]
     assert answer.status_code == 503 and error["code"] == "overloaded"
-    assert error["message"].startswith("channel each needs a stream for each channel: all 2 streams are taken")
+    assert error["message"].startswith("channel each needs a stream for each channel: all 2 uploads are taken")
 
 
 def test_warnings_about_the_file(client: TestClient, call: list[np.ndarray]) -> None:
@@ -244,7 +244,7 @@ def test_an_utterance_without_text_is_left_out() -> None:
 
     app = Starlette(routes=transcriptions.routes)
     app.state.server = SimpleNamespace(
-        limits=Limits(), language="en", stopping=asyncio.Event(), open=lambda _: nullcontext(Spoken())
+        limits=Limits(), language="en", stopping=asyncio.Event(), open=lambda *_, **__: nullcontext(Spoken())
     )
     file = ("a.wav", audio_file(np.zeros(16000, np.int16), format="WAV"))
     form = {"response_format": "verbose_json"}

@@ -27,13 +27,13 @@ async def running(recognizer: Recognizer, limits: Limits | None = None, num_thre
 class Client:
     """Collects the reports of a job."""
 
-    def __init__(self, recognizer: Recognizer) -> None:
+    def __init__(self, recognizer: Recognizer, is_upload: bool = False) -> None:
         self.events: list[Event] = []
         self.num_done = 0
         self.done_s = 0.0
         self.failed = False
         self.changed = threading.Condition()
-        self.job = Job(recognizer, self.report)
+        self.job = Job(recognizer, self.report, is_upload)
 
     def report(self, report: Report) -> None:
         with self.changed:

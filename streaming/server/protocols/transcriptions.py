@@ -1,7 +1,7 @@
 """OpenAI's transcription of files: `POST /v1/audio/transcriptions`, `GET /v1/models` and `/v1/models/{id}`.
 
-A session recognizes an upload (uploads.py), scheduled like a live stream; with `channel` "each", a session for each
-channel. A client that disconnects cancels its request.
+A session recognizes an upload (uploads.py) in the time that live streams leave; with `channel` "each", a session for
+each channel. A client that disconnects cancels its request.
 
 `logprobs` and `avg_logprob` are computed from word confidences, because a word is not a single token of the model.
 
@@ -186,8 +186,8 @@ class Transcriptions:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         server: Server = scope["app"].state.server
         try:
-            # Opened before anything is read, so that there are never more uploads than sessions.
-            async with server.open("transcriptions") as session:
+            # Opened before anything is read, so that there are never more uploads than `max_uploads`.
+            async with server.open("transcriptions", is_upload=True) as session:
                 form, file = await receive_form(Request(scope, receive), server)
                 try:
                     options = Options.from_form(form, server.language)
@@ -260,7 +260,7 @@ async def _finals(server: Server, session: Session, upload: Upload, options: Opt
                     samples, sample_rate = block
                     channels = np.atleast_2d(samples.T)
                     while len(sessions) < len(channels):
-                        opening = server.open("transcriptions", **options.changes)
+                        opening = server.open("transcriptions", is_upload=True, **options.changes)
                         sessions.append(await further.enter_async_context(opening))
                         listening.append(asyncio.ensure_future(listen(sessions[-1], len(sessions))))
                     for each, channel in zip(sessions, channels, strict=True):

@@ -1,7 +1,7 @@
 """Uploads: a form whose file is written to an unnamed temporary file, which cannot outlive the request.
 
 Each upload is decoded on a thread of its own, so that a file that takes long delays no other work. There are as many
-as sessions at most.
+as `max_uploads` at most.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 from asr.streaming.server.security.limits import Limits
 from asr.streaming.server.security.unread import Unread
@@ -66,7 +67,7 @@ class OpenConnections:
 
 def num_needed(limits: Limits, num_ports: int) -> int:
     """Maximum descriptors: one per connection, another per upload, and the backlog of each port."""
-    return _BASE + limits.max_connections + limits.max_sessions + BACKLOG * num_ports
+    return _BASE + limits.max_connections + limits.max_uploads + BACKLOG * num_ports
 
 
 def provide(limits: Limits, num_ports: int) -> None:
@@ -80,10 +81,18 @@ def provide(limits: Limits, num_ports: int) -> None:
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return
     if hard != resource.RLIM_INFINITY and hard < needed:
-        fewer = [n for n in range(1, limits.max_sessions) if num_needed(Limits(max_sessions=n), num_ports) <= hard]
-        way_out = f", or give --max-sessions {fewer[-1]}" if fewer else ""
+        fewer = [
+            replace(limits, max_sessions=n, max_uploads=min(n, limits.max_uploads))
+            for n in range(limits.max_sessions, 0, -1)
+        ]
+        found = next((each for each in fewer if num_needed(each, num_ports) <= hard), None)
+        way_out = f", or give {_options(found)}" if found else ""
         raise ValueError(
-            f"--max-sessions {limits.max_sessions} may need {needed} open files, and this process may have {hard}: "
+            f"{_options(limits)} may need {needed} open files, and this process may have {hard}: "
             f"raise its limit (ulimit -n {needed}, LimitNOFILE={needed} for systemd){way_out}"
         )
     resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
+def _options(limits: Limits) -> str:
+    return f"--max-sessions {limits.max_sessions} --max-uploads {limits.max_uploads}"

@@ -20,8 +20,11 @@ MIN_BYTES_PER_S = 16384
 class Limits:
     """Limits on what clients can use. Raises ValueError for a value out of range."""
 
-    max_sessions: int = _limit(256, "concurrent sessions; more are refused before anything is allocated for them")
-    max_load: float = _limit(90.0, "refuse new streams while the recognition threads are busier than this, in percent")
+    max_sessions: int = _limit(256, "concurrent live sessions; more are refused before anything is allocated for them")
+    max_uploads: int = _limit(64, "concurrent uploads, besides these sessions; more are refused")
+    max_load: float = _limit(
+        90.0, "refuse new clients while live streams need more than this share of the recognition threads, in percent"
+    )
     max_message_bytes: int = _limit(
         15 * 1024 * 1024, "size of a message of Realtime; other protocols take at most 1048576 bytes of it"
     )
@@ -56,7 +59,7 @@ class Limits:
     @property
     def max_connections(self) -> int:
         """Maximum connections of all ports: includes some for requests besides the sessions."""
-        return 2 * self.max_sessions + 64
+        return 2 * (self.max_sessions + self.max_uploads) + 64
 
     def slowest_s(self, num_bytes: int) -> float:
         """The seconds that a client may take to send `num_bytes`."""
