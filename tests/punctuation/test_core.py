@@ -124,7 +124,7 @@ def test_name_after_a_title_begins_with_a_capital() -> None:
     )
     text = "so doctor kidder met lady jane"
     assert show(text, {}, {1: CAPITALIZED, 4: CAPITALIZED}) == "So Doctor Kidder met Lady Jane"
-    assert show(text, {1: COMMA}, {1: CAPITALIZED}) == "So doctor, kidder met lady jane"  # he is spoken to
+    assert show(text, {1: COMMA}, {1: CAPITALIZED}) == "So Doctor, kidder met lady jane"  # he is spoken to
     assert show("the doctor examined him", {}, {}) == "The doctor examined him"
     assert show("so Mr. and Mrs. winter said", {}, {}) == "So Mr. and Mrs. Winter said"
     assert show("so Mr. de la mare left", {}, {}) == "So Mr. de la Mare left"
