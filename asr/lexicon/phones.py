@@ -6,7 +6,7 @@ takes no frame of its own. Token 0 is the CTC blank.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from asr.lexicon.lexicon import Lexicon
 from asr.text import WORD_BOUNDARY
@@ -17,9 +17,14 @@ def num_phone_tokens(phones: Sequence[str]) -> int:
     return 1 + 2 * len(phones)
 
 
-def phone_tokens(pronunciation: Iterable[str], phones: Sequence[str]) -> list[int]:
-    """Token ids of a word, for a model with these phones. Raises ValueError for a phone that it lacks."""
-    begins, *inside = (2 * phones.index(phone) + 1 for phone in pronunciation)
+def first_tokens(phones: Sequence[str]) -> dict[str, int]:
+    """The token of each phone at the beginning of a word; the token inside words is the next one."""
+    return {phone: 2 * index + 1 for index, phone in enumerate(phones)}
+
+
+def phone_tokens(pronunciation: Iterable[str], ids: Mapping[str, int]) -> list[int]:
+    """The token ids of a word. ids: see `first_tokens`."""
+    begins, *inside = (ids[phone] for phone in pronunciation)
     return [begins, *(token + 1 for token in inside)]
 
 
@@ -33,11 +38,10 @@ class PhoneTokenizer:
             raise ValueError(
                 f"the model lacks the phones {', '.join(other)} of the lexicon: it has {' '.join(self.phones)}"
             )
-        ids = {phone: 2 * index + 1 for index, phone in enumerate(self.phones)}
+        ids = first_tokens(self.phones)
         self._words: dict[str, list[int]] = {}
         for word, (pronunciation, *_) in lexicon.pronunciations.items():
-            begins, *inside = (ids[phone] for phone in pronunciation)
-            self._words[word] = [begins, *(token + 1 for token in inside)]
+            self._words[word] = phone_tokens(pronunciation, ids)
 
     def missing(self, text: str) -> list[str]:
         """Words of `text` that the lexicon lacks."""

@@ -68,7 +68,6 @@ class TextPath {
     return {*found, found - row == kBlankId};
   }
 
-
  private:
   // The best way to have passed the words before some word, and its last state; kNoState before the first frame.
   struct Exit {

@@ -14,7 +14,7 @@ import numpy as np
 
 from asr._core import G2p, NgramLm, spell
 from asr.lexicon.make import Pronouncer
-from asr.lexicon.phones import phone_tokens
+from asr.lexicon.phones import first_tokens, phone_tokens
 from asr.runtime.onnx_model import OnnxModel
 from asr.runtime.search import output_symbols
 from asr.text import plain_apostrophes
@@ -86,6 +86,7 @@ class Speller:
         self._lm = lm
         if lm is not None and lm.phones and model.metadata.phones:
             self.phones = tuple(model.metadata.phones)
+            self._ids = first_tokens(self.phones)
             self._pronouncer = Pronouncer(None, G2p(np.frombuffer(lm.g2p, np.uint8)) if lm.g2p else None)
         self._heard: dict[str, tuple[str, ...]] = {}
 
@@ -106,7 +107,7 @@ class Speller:
             if any(map(str.isdigit, word)):
                 return []
             found = self._lm.pronunciations(word) or self._pronouncer(word)[1]
-            return [phone_tokens(pronunciation, self.phones) for pronunciation in found]
+            return [phone_tokens(pronunciation, self._ids) for pronunciation in found]
         for cased in (word, word.lower()):
             with contextlib.suppress(ValueError):
                 return [spell(cased, self._symbols)]
