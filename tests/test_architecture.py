@@ -141,3 +141,9 @@ def test_the_types_of_the_core_are_those_of_its_module() -> None:
     errors = [line for line in done.stdout.splitlines() if line.startswith("error: ")]
     known = re.compile(r'metaclass differs|is read-only at runtime|"args"|OptionValues is not present')
     assert errors and [line for line in errors if not known.search(line)] == [], done.stdout + done.stderr
+
+
+def test_the_modules_of_the_tests_have_names_of_their_own() -> None:
+    """pytest imports them by their names alone, so of two in different folders it can collect only one."""
+    names = [path.name for path in (ROOT / "tests").rglob("test_*.py")]
+    assert sorted(names) == sorted(set(names))

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.c_build import MODELS, ROOT, lock, run
+from support import js_build
+from support.c_build import MODELS, ROOT, run
 from support.c_library import onnxruntime_library
 from support.recognition import recognize
 
@@ -60,13 +61,8 @@ class Builder:
         return ["./captions"]
 
     def js(self) -> list[str]:
-        js = ROOT / "js"
-        with lock("npm"):
-            self.run("make", "-C", str(js), "node_modules/.package-lock.json")
-        with lock("page"):
-            self.run("make", "-C", str(js), "--jobs", "2", "core")
         (self.folder / "node_modules").mkdir()
-        (self.folder / "node_modules" / "asr-stream").symlink_to(js)
+        (self.folder / "node_modules" / "asr-stream").symlink_to(js_build.core())
         return ["node", self.write("captions.mjs", "js")]
 
     def rust(self) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.c_build import lock
+from support import js_build
 from support.recognition import recognize
 from support.synth import speech, write_audio
 from support.virtual_microphone import VirtualMicrophone
@@ -23,7 +23,7 @@ from asr import Recognizer
 from asr.lm.packed import BUNDLED
 from asr.runtime.onnx_model import bundled_model
 
-JS = Path(__file__).parents[2] / "js"
+JS = js_build.JS
 LEAD, PAUSE = np.zeros(12000, np.float32), np.zeros(48000, np.float32)
 RECORDINGS = {
     "color": [speech("dark green", words_per_minute=130)],
@@ -41,13 +41,7 @@ Event = tuple[str, str | None, int | None, list[tuple[str, bool, int, float]] | 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page in float32, where rounding cannot change a word, with demos and recordings in the same folder."""
-    with lock("npm"):
-        subprocess.run(["make", "node_modules/.package-lock.json"], cwd=JS, check=True, capture_output=True)
-    with lock("page"):
-        subprocess.run(["make", "core"], cwd=JS, check=True, capture_output=True)
-    folder = tmp_path_factory.mktemp("speech") / "page"
-    build = ["node", "web/build.mjs", "--model", str(bundled_model("float32")), "--output", str(folder)]
-    subprocess.run(build, cwd=JS, check=True, capture_output=True)
+    folder = js_build.page(tmp_path_factory.mktemp("speech") / "page", "--model", str(bundled_model("float32")))
     shutil.copytree(JS / "tests" / "demos", folder, dirs_exist_ok=True)
     for name, utterances in RECORDINGS.items():
         write_audio(folder / f"{name}.wav", np.concatenate([LEAD, *(a for u in utterances for a in (u, PAUSE))]))

@@ -12,7 +12,8 @@ import numpy as np
 import onnx
 import pytest
 from conftest import SAMPLE
-from support.c_build import MODELS, ROOT, lock
+from support import js_build
+from support.c_build import MODELS, ROOT
 from support.c_library import LibraryError
 from support.recognition import recognize
 from support.synth import speech, write_audio
@@ -25,7 +26,7 @@ from asr.runtime.onnx_model import bundled_model
 from asr.streaming import StreamFailed
 
 _, _, PUNCTUATION, NEURAL_LM = MODELS
-JS = Path(__file__).parents[2] / "js"
+JS = js_build.JS
 PAUSE = np.zeros(24000, np.float32)
 
 
@@ -36,13 +37,9 @@ def run(*command: str | Path, check: bool = True) -> subprocess.CompletedProcess
 
 
 @pytest.fixture(scope="module", autouse=True)
-def page() -> Path:
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the page; builds the package and the page."""
-    with lock("npm"):  # separate, because the test of the server's page needs only this
-        run("make", "node_modules/.package-lock.json")
-    with lock("page"):
-        run("make", "page", "--jobs", "2")
-    return JS / "page"
+    return js_build.page(tmp_path_factory.mktemp("web") / "page")
 
 
 def transcribe(model: Path, wav: Path, *options: str | Path, lm: Path = BUNDLED) -> list[dict[str, Any]]:
@@ -251,7 +248,7 @@ def test_a_build_deletes_no_files_of_others(tmp_path: Path) -> None:
 def test_page_recognizes_as_python_also_without_a_server(tmp_path: Path) -> None:
     # In float32, where rounding cannot change a word.
     model = bundled_model("float32")
-    run("node", "web/build.mjs", "--model", model, "--output", tmp_path / "page")
+    js_build.page(tmp_path / "page", "--model", model)
     audio = np.concatenate([read(SAMPLE) / 32768.0, PAUSE]).astype(np.float32)
     wav = write_audio(tmp_path / "microphone.wav", audio)
     result = run("node", "tests/browser.mjs", "captions", tmp_path / "page", wav, len(audio) / 16000, tmp_path)

@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 import release
 from conftest import SAMPLE
+from support import js_build
 from support.c_build import ROOT, lock, run
 from support.recognition import recognize
 from support.server import serving
@@ -134,8 +135,8 @@ def test_the_sources_are_complete(without_npm: Path) -> None:
 def test_the_npm_package_captions(sample: np.ndarray, tmp_path: Path) -> None:
     expected = " ".join(e.text for e in recognize(Recognizer(text="plain"), sample) if isinstance(e, Final))
     assert len(expected.split()) > 8
-    with lock("page"), lock("npm"):  # the core is built with the page, too
-        make("dist-npm", tmp_path, "--jobs", "2")
+    js_build.core()
+    make("dist-npm", tmp_path)
     (package,) = tmp_path.iterdir()
     app = tmp_path / "app"
     app.mkdir()

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 import soundfile
 import soxr
-from support.c_build import lock, run
+from support import js_build
+from support.c_build import run
 from support.server import RunningServer, serving
 from test_server_wyoming import wyoming_port
 
@@ -42,7 +43,7 @@ CLIENTS = [
     ("LiteLLM", "python"),
     ("SpeechRecognition", "python"),
 ]
-NODE_MODULES = Path(__file__).parents[2] / "js" / "node_modules"
+NODE_MODULES = js_build.JS / "node_modules"
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +58,7 @@ def test_a_client(server: RunningServer, tmp_path: Path, sample: np.ndarray, hea
     (tmp_path / "speech.pcm").write_bytes(soxr.resample(sample, 16000, 24000).tobytes())
     section = re.split(rf"\n##+ {re.escape(heading)}", PAGE)[1].split("\n##")[0]
     if 'from "openai"' in section:
-        with lock("npm"):
-            run("make", "-C", str(NODE_MODULES.parent), "node_modules/.package-lock.json")
+        js_build.packages()
         (tmp_path / "node_modules").symlink_to(NODE_MODULES)
     (code,) = re.findall(rf"```{language}\n(.*?)```", section, re.DOTALL)
     assert ":8000" in code or "10300" in code

@@ -16,7 +16,7 @@ from matplotlib.image import imread
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
 from starlette.testclient import TestClient
-from support.c_build import lock
+from support import js_build
 from support.recognition import recognize
 from support.server import quick_recognizer
 from support.synth import speech, write_audio
@@ -27,15 +27,14 @@ from asr.streaming.server import page
 from asr.streaming.server.security.access import Access
 from asr.streaming.terminal.subtitles import document
 
-JS = Path(__file__).parents[2] / "js"
+JS = js_build.JS
 FIRST = "she walked to the sea"
 SECOND = "the children ran down the road and the old man walked slowly after them"
 """Long enough for partials with stable words, because formatted words become stable later than plain ones."""
 
 
 def drive(scenario: str, *args: str | Path) -> Any:
-    with lock("npm"):
-        subprocess.run(["make", "node_modules/.package-lock.json"], cwd=JS, check=True, capture_output=True)
+    js_build.packages()
     command = ["node", "tests/server_page.mjs", scenario, sys.executable, *map(str, args)]
     result = subprocess.run(command, cwd=JS, capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stderr
