@@ -131,6 +131,7 @@ class Checkpoint:
 
     def check(self) -> None:
         """Raises ValueError if the parts do not fit together."""
+        task_class(self.config)  # imports modules, some of which make tensors
         with torch.device("meta"):  # shapes without memory
             network = build_network(self.config, self.tokenizer)
         for weights in (self.weights, self.average):

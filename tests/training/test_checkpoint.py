@@ -117,6 +117,16 @@ def test_no_message_advises_to_load_unsafely(tmp_path: Path, capsys: pytest.Capt
     assert "weights_only" not in err and "trust" not in err
 
 
+def test_features_can_be_computed_after_loading(run: Path) -> None:
+    """Loading builds shapes on the meta device; a module that is imported there keeps its constants there."""
+    program = "import sys; from pathlib import Path; from asr.training.checkpoint import Checkpoint\n"
+    program += "Checkpoint.load(Path(sys.argv[1]))\n"
+    program += "import numpy as np; from asr.features import fbank; print(*fbank(np.ones(1600, np.float32)).shape)"
+    command = [sys.executable, "-c", program, str(checkpoint_path(run, 1))]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert result.stdout == "10 80\n", result.stderr
+
+
 def test_the_newest_checkpoints_stay(run: Path) -> None:
     for step in (2, 10):
         checkpoint_of_step(step).save_step(run, 2)
