@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,18 @@ def test_losses_are_compared_with_the_recorded_ones(monkeypatch: pytest.MonkeyPa
     recorded = json.loads(golden.GOLDEN.read_text())  # tests/training/test_golden_losses.py computes them
     monkeypatch.setattr(golden, "losses", lambda recipe, *_: recorded[recipe])
     assert "5 recipes: the same losses" in run_here("golden_losses")
+
+
+def test_whisper_is_measured_beside_it(tones: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its texts are compared in capitals, without marks. No Whisper is installed here."""
+    benchmark = load_benchmark("vs_whisper")
+    texts = iter([clip.text for clip in benchmark.utterances(Namespace(data=tones[1], num_utterances=2))])
+    monkeypatch.setattr(benchmark, "Teacher", lambda *_: lambda samples: Namespace(text=f"{next(texts).capitalize()}."))
+    monkeypatch.setattr(sys, "argv", f"_ {tones[1]} --num-utterances 2 --whisper . --beam-size 3 --json".split())
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+        benchmark.main()
+    ours, whisper = json.loads(output.getvalue())
+    assert ours["wer"] > 0 and whisper["wer"] == 0 and "3" in whisper["program"]
 
 
 def test_live_recognition_is_measured_with_both_passes(tones: tuple[Path, Path]) -> None:
