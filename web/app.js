@@ -47,8 +47,12 @@ let blank;
 // --- methods for the engine ---
 
 const page = {
-  status(text) {
+  // share: how much of it is done, 0 to 1, shown as a bar; null while that is not known.
+  status(text, share) {
     if ($("status").textContent !== text) $("status").textContent = text;
+    $("progress").hidden = share === undefined;
+    if (share >= 0) $("progress").value = share;
+    else $("progress").removeAttribute("value");
   },
   figure(id, text) {
     $(id).textContent = text;
@@ -178,7 +182,7 @@ async function captionFile(file) {
   begin(sampleRate);
   $("listen").textContent = "Stop";
   await feed(samples, engine, () => !listening, (share) => {
-    page.status(`Captioning ${file.name}: ${(100 * share).toFixed(0)} %`);
+    page.status(`Captioning ${file.name}: ${(100 * share).toFixed(0)} %`, share);
   });
   complete = listening; // nobody stopped it
   stop();

@@ -8,7 +8,8 @@ let recognizer = null; // null until it has been loaded
 
 // Returns the page's recognizer, which the first call loads. options: those of Recognizer.load except `ort`, plus
 // {runtime: {module, wasm}}, the URLs of ONNX Runtime for pages without a bundler. Without options, those of an earlier
-// call apply. progress(numBytes): called while files are fetched. After a failure, the next call tries again.
+// call apply. progress(numBytes, numTotal): called while files are fetched; numTotal is null until the server has said how
+// large each is. After a failure, the next call tries again.
 export async function load(options, progress) {
   const wanted = options && resolved(options);
   if (loading && wanted && !same(wanted, chosen)) {
@@ -56,7 +57,7 @@ function start({ runtime, ...options }, progress) {
       reject(new Error(`the recognizer cannot be started: ${message ?? "its files are missing"}`));
     };
     worker.onmessage = ({ data }) => {
-      if (data.type === "progress") progress?.(data.numBytes);
+      if (data.type === "progress") progress?.(data.numBytes, data.numTotal || null);
       if (data.type === "ready") resolve(new BackgroundRecognizer(worker, options, data));
       if (data.type === "failed") reject(new Error(data.message));
     };

@@ -8,7 +8,8 @@ export const FILES = {
 
 const IN_NODE = typeof process === "object" && Boolean(process.versions?.node);
 
-// Returns the bytes of `source`; `what` describes it in error messages. report: called with the number of bytes so far.
+// Returns the bytes of `source`; `what` describes it in error messages. report: called with the number of bytes so far
+// and that of the file, which is NaN if the server does not say it.
 export async function read(source, what, report) {
   if (source instanceof Uint8Array) return source;
   if (source instanceof ArrayBuffer) return new Uint8Array(source);
@@ -32,12 +33,14 @@ export async function read(source, what, report) {
   }
   if (!response.ok) throw new Error(`${what} ${source} cannot be loaded: the server answers ${response.status}`);
   if (!report) return new Uint8Array(await response.arrayBuffer());
+  // The length of a compressed body is not that of the file.
+  const total = response.headers.has("content-encoding") ? NaN : Number(response.headers.get("content-length") ?? NaN);
   const pieces = [];
   let numBytes = 0;
   for (const reader = response.body.getReader(); ; ) {
     const { done, value } = await reader.read();
     if (done) return new Uint8Array(await new Blob(pieces).arrayBuffer());
     pieces.push(value);
-    report((numBytes += value.length));
+    report((numBytes += value.length), total);
   }
 }

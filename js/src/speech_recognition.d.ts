@@ -142,12 +142,13 @@ type Handler<Type extends keyof SpeechRecognitionEventMap> =
 
 export class SpeechRecognition extends EventTarget {
   /**
-   * Loads the models of the page once, ideally when the page opens. progress(numBytes): called while files are fetched.
+   * Loads the models of the page once, ideally when the page opens. progress(numBytes, numTotal): called while files
+   * are fetched; numTotal is null until the server has said how large each is.
    * A second call with the same options returns the same promise's result; with other options it rejects with
    * InvalidStateError. A recognition that starts earlier waits for the models, and one that starts after a failure
    * tries again. Rejects as `Recognizer.load` does.
    */
-  static load(options?: LoadOptions, progress?: (numBytes: number) => void): Promise<void>;
+  static load(options?: LoadOptions, progress?: (numBytes: number, numTotal: number | null) => void): Promise<void>;
   /** "available" if the models are loaded and support all these languages; "downloadable" after a failure. */
   static available(
     options: SpeechRecognitionOptions,

@@ -28,12 +28,13 @@ async function load({ options, runtime }) {
     ort.env.wasm.numThreads = 1; // more would need a cross-origin-isolated page (COOP, COEP)
     ort.env.wasm.wasmPaths = { wasm: runtime.wasm };
   }
-  const numBytes = {};
-  const fetched = (name) => (count) => {
-    numBytes[name] = count;
-    postMessage({ type: "progress", numBytes: Object.values(numBytes).reduce((sum, each) => sum + each, 0) });
-  };
   const names = Object.keys(FILES).filter((name) => typeof options[name] === "string");
+  const counts = Object.fromEntries(names.map((name) => [name, [0, NaN]])); // of bytes: fetched, in all
+  const fetched = (name) => (count, total) => {
+    counts[name] = [count, total];
+    const [numBytes, numTotal] = [0, 1].map((i) => Object.values(counts).reduce((sum, each) => sum + each[i], 0));
+    postMessage({ type: "progress", numBytes, numTotal });
+  };
   const files = await Promise.all(
     names.map(async (name) => [name, await read(options[name], FILES[name], fetched(name))]));
   recognizer = await Recognizer.load({ ...options, ...Object.fromEntries(files), ...(ort && { ort }) });

@@ -3,9 +3,24 @@ import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
 
+import { read } from "../src/read.js";
 import { Stream } from "../src/stream.js";
 
 const MODEL = new URL("../../asr/models/tiny.int8.onnx", import.meta.url);
+
+test("the bytes of a file are counted, and all of them if the server says so", async (t) => {
+  const answer = (headers) => t.mock.method(globalThis, "fetch", async () =>
+    new Response(new Blob(["abc", "defg"]).stream(), { headers }));
+  for (const [headers, total] of [
+    [{ "content-length": "7" }, 7], [{}, NaN], [{ "content-length": "3", "content-encoding": "gzip" }, NaN],
+  ]) {
+    answer(headers);
+    const reports = [];
+    const bytes = await read("https://localhost/x", "the model", (...numbers) => reports.push(numbers));
+    assert.equal(String.fromCharCode(...bytes), "abcdefg");
+    assert.deepEqual(reports.at(-1), [7, total]);
+  }
+});
 
 test("a session is told of its own faults and errors", { timeout: 120_000 }, async (t) => {
   const messages = [];

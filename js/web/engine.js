@@ -31,7 +31,11 @@ export function createEngine(page) {
     async load() {
       page.figure("offline", "not yet");
       try {
-        recognizer = await load(MODELS, (numBytes) => page.status(`Loading … ${megabytes(numBytes)}`));
+        recognizer = await load(MODELS, (numBytes, numTotal) => {
+          const opening = numBytes === numTotal;
+          page.status(opening ? "Opening the models …" : `Loading … ${megabytes(numBytes)}`,
+            opening || !numTotal ? null : numBytes / numTotal);
+        });
       } catch (error) {
         throw new Error(sentence(error.message), { cause: error });
       }
