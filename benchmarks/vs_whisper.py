@@ -24,7 +24,7 @@ from asr.text import plain_apostrophes
 def main() -> None:
     parser = new_parser(__doc__)
     parser.add_argument("--whisper", type=Path, required=True, metavar="FOLDER", help="of a faster-whisper model")
-    parser.add_argument("--beam-size", default="1,5", metavar="N,...", help="of Whisper (1,5)")
+    parser.add_argument("--beam-size", default="5", metavar="N,...", help="of Whisper (5)")
     args = parser.parse_args()
 
     recognizer = Recognizer(args.model, num_threads=1)
