@@ -201,7 +201,7 @@ void Segment::search_chunk() {
                               : nullptr;
     searcher_.advance(letters, phones, 1);
     if (second_pass_) {
-      second_pass_->append(letters, vocab_size, phones, options_->num_phone_tokens());
+      second_pass_->append(letters, vocab_size, phones, options_->num_phone_tokens(), token == kBlankId);
     } else {
       if (joint_) joint_->append(letters);
       if (options_->uses_decoder()) append(encoder_out_, chunk_encoder_out_.data() + chunk_searched_ * dim_, dim_);
@@ -243,12 +243,15 @@ bool Segment::request_second_pass(bool is_over) {
     num_context = utterance_start_ - (fbank_.first_frame() + kSubsampling - 1) / kSubsampling;
   }
   std::optional<EncoderStep> step = second_pass_->next(fbank_, num_context, is_over);
-  if (!step) return false;
+  if (!step) {
+    if (is_over) search_mean();  // silence at the end, which has no run
+    return false;
+  }
   request(std::move(*step));
   return true;
 }
 
-// Searches the frames that all passes have.
+// Searches the frames for which all passes are done.
 void Segment::search_mean() {
   if (!second_searcher_) {
     second_searcher_ = std::make_unique<Searcher>(options_, true);

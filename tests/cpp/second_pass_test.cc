@@ -31,7 +31,7 @@ TEST(SecondPass, EveryPassCountsTheSame) {
   const Fbank fbank = tone();
   const std::vector<float> first{std::log(0.5f), std::log(0.5f)}, of_pass{std::log(0.9f), std::log(0.1f)};
   SecondPass pass(0, 16);
-  pass.append(first.data(), 2, nullptr, 0);
+  pass.append(first.data(), 2, nullptr, 0, false);
   while (pass.next(fbank, 0, true)) pass.add({of_pass.data(), 1, 2}, {}, 1);
   EXPECT_EQ(pass.num_done(), 1);
   const std::vector<float> mean = pass.mean_of(0).letters;
@@ -42,7 +42,7 @@ TEST(SecondPass, TheSecondPassReadsLowerFrequencies) {
   const Fbank fbank = tone();
   const std::vector<float> rows(4 * 2, std::log(0.5f));
   SecondPass pass(0, 16);
-  for (int frame = 0; frame < 4; ++frame) pass.append(rows.data(), 2, nullptr, 0);
+  for (int frame = 0; frame < 4; ++frame) pass.append(rows.data(), 2, nullptr, 0, false);
   std::vector<std::ptrdiff_t> peaks;  // the loudest bin of each pass
   while (const std::optional<EncoderStep> step = pass.next(fbank, 0, true)) {
     const auto row = step->features.begin() + 8 * kNumBins;
@@ -87,7 +87,7 @@ TEST(SecondPass, EncodesWindowsOfTheUtteranceWithOneCacheEach) {
   for (int frame = 0; frame < 6; ++frame) {
     EXPECT_EQ(second.is_due(), frame == 5);
     const std::vector<float> letters = pair_of(0.1 * frame), phones = pair_of(-0.1 * frame);
-    second.append(letters.data(), 2, phones.data(), 2);
+    second.append(letters.data(), 2, phones.data(), 2, false);
   }
   EXPECT_FALSE(second.has_begun());
 
@@ -141,7 +141,7 @@ TEST(SecondPass, OnlyTheLastWindowNeedsItsCacheNoMore) {
   const Fbank fbank = tone();
   const std::vector<float> rows = rows_of(0.0, 4);
   SecondPass second(0, 4);
-  for (int frame = 0; frame < 9; ++frame) second.append(rows.data(), 2, nullptr, 0);
+  for (int frame = 0; frame < 9; ++frame) second.append(rows.data(), 2, nullptr, 0, false);
   std::vector<std::pair<std::int64_t, bool>> windows;  // frames, and whether it is the last
   while (const std::optional<EncoderStep> step = second.next(fbank, 0, true)) {
     windows.emplace_back((step->num_frames - 3) / 4, step->ends);
@@ -150,6 +150,85 @@ TEST(SecondPass, OnlyTheLastWindowNeedsItsCacheNoMore) {
   std::vector<std::pair<std::int64_t, bool>> expected(6, {4, false});
   expected.insert(expected.end(), 3, {1, true});
   EXPECT_EQ(windows, expected);
+}
+
+// A second pass over silence, speech, silence, of as many frames each.
+SecondPass spoken(std::int64_t before, std::int64_t words, std::int64_t after, std::int64_t window) {
+  SecondPass second(0, window);
+  const std::vector<float> row = pair_of(0.0);
+  for (std::int64_t frame = 0; frame < before + words + after; ++frame) {
+    second.append(row.data(), 2, nullptr, 0, frame < before || frame >= before + words);
+  }
+  return second;
+}
+
+constexpr std::int64_t kMargin = SecondPass::kMargin;
+
+TEST(SecondPass, SilenceAroundTheWordsIsNotEncodedAgain) {
+  const Fbank fbank = tone();
+  const std::int64_t before = kMargin + 3, words = 2, after = kMargin + 5, encoded = words + 2 * kMargin;
+  SecondPass second = spoken(before, words, after, 50);
+  const std::vector<float> rows = rows_of(1.0, encoded);
+  for (std::size_t pass = 0; pass < kNumPasses; ++pass) {
+    const std::optional<EncoderStep> step = second.next(fbank, 0, true);
+    ASSERT_TRUE(step);
+    EXPECT_TRUE(step->begins && step->ends);
+    EXPECT_EQ(step->num_frames, 4 * encoded + 3);
+    std::vector<float> wanted(kNumBins);
+    fbank.get_frames(4 * 3 - (pass == 2 ? 2 : 0), 1, wanted.data());
+    if (pass != 1) {  // another voice
+      EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), step->features.begin()));
+    }
+    second.add({rows.data(), encoded, 2}, {}, encoded);
+  }
+  EXPECT_FALSE(second.next(fbank, 0, true));
+  EXPECT_EQ(second.num_done(), before + words + after);
+  const auto difference = [&](std::int64_t frame) {
+    const HeadLogProbs mean = second.mean_of(frame);
+    return mean.letters[0] - mean.letters[1];
+  };
+  EXPECT_NEAR(difference(2), 0.0, 1e-5);  // the first pass alone
+  EXPECT_NEAR(difference(3), 3.0 / 4, 1e-5);
+  EXPECT_NEAR(difference(3 + encoded - 1), 3 * (1.0 + 0.1 * static_cast<double>(encoded - 1)) / 4, 1e-5);
+  EXPECT_NEAR(difference(3 + encoded), 0.0, 1e-5);
+}
+
+TEST(SecondPass, SilenceAfterAWindowNeedsNoRun) {
+  const Fbank fbank = tone();
+  const std::int64_t window = 2 + kMargin;
+  SecondPass second = spoken(0, 2, 2 * kMargin, window);
+  ASSERT_TRUE(second.is_due());
+  const std::vector<float> rows = rows_of(1.0, window);
+  while (second.next(fbank, 0, false)) second.add({rows.data(), window, 2}, {}, window);
+  EXPECT_EQ(second.num_done(), window);
+  EXPECT_FALSE(second.next(fbank, 0, true));
+  EXPECT_EQ(second.num_done(), 2 + 2 * kMargin);
+}
+
+TEST(SecondPass, SilenceBeforeTheWordsMakesNoWindowDue) {
+  SecondPass second = spoken(20 + kMargin, 5, 0, 20);
+  EXPECT_FALSE(second.is_due());
+  const std::vector<float> row = pair_of(0.0);
+  for (std::int64_t frame = 0; frame < 6; ++frame) second.append(row.data(), 2, nullptr, 0, true);
+  EXPECT_TRUE(second.is_due());
+}
+
+TEST(SecondPass, WordsThatNoFrameShowsAreEncodedWhole) {
+  SecondPass second = spoken(30, 0, 0, 50);
+  const std::optional<EncoderStep> step = second.next(tone(), 0, true);
+  ASSERT_TRUE(step);
+  EXPECT_EQ(step->num_frames, 4 * 30 + 3);
+}
+
+TEST(SecondPass, ContextBeforeTheUtteranceKeepsTheSilenceAfterIt) {
+  SecondPass second(4, 50);
+  const std::vector<float> row = pair_of(0.0);
+  for (std::int64_t frame = 0; frame < kMargin + 3; ++frame) {
+    second.append(row.data(), 2, nullptr, 0, frame < kMargin + 2);
+  }
+  const std::optional<EncoderStep> step = second.next(tone(), 4, true);
+  ASSERT_TRUE(step);
+  EXPECT_EQ(step->num_frames, 4 * (4 + kMargin + 3) + 3);
 }
 
 }  // namespace
