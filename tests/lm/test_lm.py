@@ -253,13 +253,14 @@ def test_the_share_of_unknown_words_is_printed(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_long_and_short_ranges_are_packed() -> None:
-    """<s> is followed by all words, and every other word by one, if at all."""
+    """<s> is followed by all words, one word by 300, and others by one, if at all."""
     words = sorted(["<s>", "</s>", "<unk>", *(f"W{i:05}" for i in range(20_000))])
     base = len(words)
     falling = -np.linspace(1, 6, base, dtype=np.float32)[np.random.default_rng(0).permutation(base)]
     begin = np.full(base, words.index("<s>"))
-    some = np.arange(5, base, 3)
-    pairs = np.stack((np.append(begin, some), np.append(np.arange(base), some)), axis=1)
+    some, often = np.arange(5, base, 3), np.full(300, 9000)
+    contexts, following = (begin, some, often), (np.arange(base), some, np.arange(300))
+    pairs = np.stack((np.concatenate(contexts), np.concatenate(following)), axis=1)
     pairs = pairs[np.lexsort(pairs.T[::-1])]
     of_pairs = np.resize(falling, len(pairs))
     levels = [Ngrams(np.arange(base)[:, None], falling, np.zeros(base, np.float32)), Ngrams(pairs, of_pairs, of_pairs)]
