@@ -123,7 +123,6 @@ class Recognizer:
         self.options = chosen.resolved(core)
         if punctuation == "auto":
             punctuation = bundled_punctuation() if metadata.language.split("-")[0] == "en" else None
-        # Opened before the language model, because opening that returns free memory to the system.
         self.punctuator: Punctuation | None = self._open_file("punctuation", Punctuation, punctuation, num_threads)
         self.language_model = self._new_language_model()
         self.neural_model = self._new_neural_model()

@@ -141,18 +141,19 @@ def estimate(orders: list[Order]) -> Model:
     return Model(orders, [np.ones(len(p), dtype=bool) for p in prob], prob, backoff)
 
 
-def packed_bytes(order: int) -> list[int]:
+def packed_bytes(model: Model) -> list[float]:
     """Bytes of an n-gram of order 1, 2, ... in the packed file; the highest order has no back-off and continuations.
 
-    The words of n-grams take two bytes on average; the spelling of words does not count.
+    The spelling of words does not count.
     """
-    return [6, *[5] * (order - 2), 3][:order]
+    order, word, continuations = len(model.orders), (len(model.prob[0]) - 1).bit_length() / 8, 1.25
+    return [5 + continuations, *[word + 2 + continuations] * (order - 2), word + 1][:order]
 
 
 def losses(model: Model) -> list[np.ndarray]:
     """Increase of the cross-entropy (nats per word) if a row of order 2, 3, ... is removed, per packed byte."""
     num_tokens = model.orders[0].count.sum() - model.orders[0].count[BOS]
-    sizes = packed_bytes(len(model.orders))
+    sizes = packed_bytes(model)
     result = []
     for n in range(1, len(model.orders)):
         rows, p = model.orders[n], model.prob[n]
@@ -168,7 +169,7 @@ def losses(model: Model) -> list[np.ndarray]:
 
 def select(model: Model, num_bytes: float) -> list[np.ndarray]:
     """Rows to keep, bool per order: those with the highest losses, and their contexts, up to num_bytes packed."""
-    sizes = packed_bytes(len(model.orders))
+    sizes = packed_bytes(model)
     loss = losses(model)
 
     def above(threshold: float) -> list[np.ndarray]:

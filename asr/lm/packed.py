@@ -1,20 +1,24 @@
 """The packed n-gram language model of the beam search: written from n-grams or an ARPA file, and loaded.
 
-The file is little-endian and has no padding; `asr._core.NgramLm` reads it and checks every length:
+The file is little-endian. `asr._core.NgramLm` checks it once and then reads its tables in place, so processes that map
+it share its memory. A table marked with * begins at a multiple of 8 bytes from the beginning of the file, after zeros:
 
-    "ASRNGRAM", u32 version = 1, u64 checksum of all bytes that follow (csrc/checksum.h)
+    "ASRNGRAM", u32 version = 2, u64 checksum of all bytes that follow (csrc/checksum.h)
     u32 order, u32 number of n-grams of each order,
-    u32 size, and that many bytes: the words in UTF-8, sorted by their bytes, one per line, including <s>, </s> and
-        <unk>. A word's id is its position in this list.
-    order 1:   f32 log-probability of each word
-    order > 1: the n-grams are sorted by their words, so those with the same (n-1)-gram prefix are adjacent. For each
-        (n-1)-gram, the number of n-grams that extend it; then for each n-gram its last word, as its rank by unigram
-        probability (ties in order of ids). Numbers are varints: 7 bits per byte, lowest first; all but the last byte
-        have the highest bit set. Then the log-probability of each n-gram, quantized.
+    u32 size, and that many bytes: the words in UTF-8, sorted by their bytes, each followed by a newline, including <s>,
+        </s> and <unk>. A word's id is its position in this list.
+    order 1:   * f32 log-probability of each word
+    order > 1: the n-grams are sorted by their words, so those with the same (n-1)-gram prefix are adjacent:
+        u32 number of positions, * u32 for each block, * u32 positions, * u8 for each (n-1)-gram: the number of n-grams
+            that extend it, as `PackedRanges` (csrc/search/packed_numbers.h) reads it
+        * u64 units: the last word of each n-gram, as `PackedNumbers` (there, too) reads it
+        the log-probability of each n-gram, quantized
     every order but the last: back-off weight of each n-gram, quantized
     u32 size, and that many bytes: the names of the phones, one per line, up to 128. Only if there are phones:
-        for each word: u8 number of pronunciations, and for each of them u8 length and that many u8, indexes of phones
-        u32 size, and that many bytes: the G2P model for other words (csrc/search/g2p.h); 0 if there is none
+        for each word: u8 number of pronunciations, and for each of them u8 length and that many u8, 128 + index of a
+            phone
+        u32 size, and * that many bytes: the G2P model for other words (csrc/search/g2p.h), which is such a file; 0 if
+            there is none
 
 Log-probabilities are natural. Quantized numbers are f32 low, f32 step and one byte each: low + step * byte.
 Runs without PyTorch.
@@ -23,6 +27,8 @@ Runs without PyTorch.
 from __future__ import annotations
 
 import math
+import mmap
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,10 +42,14 @@ BUNDLED = Path(__file__).parents[1] / "models" / "english.lm"
 """Words of English novels and read speech, upper case."""
 
 MAGIC = b"ASRNGRAM"
-VERSION = 1
+VERSION = 2
+ALIGNMENT = 8
+RANGES_IN_BLOCK = 16
 HEAD_SIZE = len(MAGIC) + 4 + 8
 """Bytes before those that the checksum covers."""
 MAX_PHONES = 128
+FIRST_PHONE = 0x80
+"""The byte that stands for phone 0 in pronunciations."""
 MAX_PRONUNCIATIONS = 255
 """Maximum pronunciations of a word, and maximum phones of one."""
 MAX_ORDER = 9
@@ -59,22 +69,31 @@ class LmError(ValueError):
 def load_lm(path: str | Path) -> NgramLm:
     """Opens a packed language model; "bundled" is the one in the package.
 
-    Raises LmError, with the name of the file, if it is missing or damaged.
+    The file is mapped: it may be replaced, but must not be changed in place. Raises LmError, with the name of the file,
+    if it is missing or damaged.
     """
-    data = np.frombuffer(read_packed(path), np.uint8)
     try:
-        return NgramLm(data)
+        with (BUNDLED if path == "bundled" else Path(path)).open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    try:
+        return NgramLm(np.frombuffer(data, np.uint8))
     except ValueError as error:
         raise LmError(f"{BUNDLED if path == 'bundled' else path}: {error}") from error
 
 
 def read_packed(path: str | Path) -> bytes:
     """The bytes of a language model's file; "bundled" is the one in the package. Raises LmError."""
-    path = BUNDLED if path == "bundled" else Path(path)
     try:
-        return path.read_bytes()
+        return (BUNDLED if path == "bundled" else Path(path)).read_bytes()
     except OSError as error:
-        raise LmError(f"language model {path} cannot be read: {error.strerror}") from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: str | Path, error: OSError) -> LmError:
+    return LmError(f"language model {BUNDLED if path == 'bundled' else path} cannot be read: {error.strerror}")
 
 
 def few_words(num_words: int, name: str, language: str = "") -> str:
@@ -183,10 +202,8 @@ def pack(
 
     Raises LmError for an n-gram without its prefix.
     """
-    text = "\n".join(words).encode()
     order, base = len(levels), len(words)
-    sections = [_u32(order, *(len(level.words) for level in levels), len(text)), text]
-    rank = np.empty(0, np.int64)  # rank of each word by log-probability
+    file = begin_file(words, [len(level.words) for level in levels])
     keys: list[npt.NDArray[np.int64]] = []  # per order: index of the prefix * base + last word, ascending
     for n, level in enumerate(levels, 1):
         beginning = level.words[:, 0] if n > 1 else np.zeros(len(level.words), np.int64)
@@ -202,17 +219,52 @@ def pack(
         keys.append(key[sort])
         if (np.diff(keys[-1]) == 0).any():
             raise LmError(f"one of the {n}-grams is listed twice")
-        if n > 1:
-            sections.append(_varints(np.diff(np.searchsorted(keys[-1], base * np.arange(len(keys[-2]) + 1)))))
-            sections.append(_varints(rank[level.words[sort, -1]]))
         natural = (math.log(10) * level.log_probs[sort]).astype("<f4")
         if n == 1:
-            rank = np.argsort(np.argsort(-natural, kind="stable"))
-        sections.append(natural.tobytes() if n == 1 else _quantized(natural))
+            add_table(file, natural)
+        else:
+            lengths = np.diff(np.searchsorted(keys[-1], base * np.arange(len(keys[-2]) + 1)))
+            add_children(file, lengths, level.words[sort, -1], base)
+            file += _quantized(natural)
         if n < order:
-            sections.append(_quantized(math.log(10) * level.backoffs[sort]))
-    packed = _with_head(b"".join([*sections, _u32(0)]))
+            file += _quantized(math.log(10) * level.backoffs[sort])
+    packed = sealed(file + _u32(0))
     return with_pronunciations(packed, phones, pronunciations or {}, g2p) if phones else packed
+
+
+def begin_file(words: list[str], counts: Sequence[int]) -> bytearray:
+    """The bytes before the log-probabilities of the words. counts: of n-grams of each order."""
+    text = "".join(f"{word}\n" for word in words).encode()
+    return bytearray(HEAD_SIZE) + _u32(len(counts), *counts, len(text)) + text
+
+
+def add_table(file: bytearray, table: npt.NDArray[np.generic] | bytes) -> None:
+    """Adds a table that is read in place."""
+    file += bytes(-len(file) % ALIGNMENT)
+    file += table if isinstance(table, bytes) else table.tobytes()
+
+
+def add_children(
+    file: bytearray, lengths: npt.NDArray[np.int64], words: npt.NDArray[np.int64], num_words: int
+) -> None:
+    """Adds the last words of the n-grams of one order, (count,), and how many extend each (n-1)-gram."""
+    positions = np.concatenate(([0], np.cumsum(lengths)))
+    blocks = positions[:-1:RANGES_IN_BLOCK].astype("<u4")
+    long = np.unique(np.flatnonzero(lengths > 0xFF) // RANGES_IN_BLOCK)
+    width = RANGES_IN_BLOCK + 1
+    blocks[long] = (1 << 31) + width * np.arange(len(long))
+    inside = np.minimum(long[:, None] * RANGES_IN_BLOCK + np.arange(width), len(lengths))
+    file += _u32(width * len(long))
+    add_table(file, blocks)
+    add_table(file, positions[inside].astype("<u4"))
+    add_table(file, np.minimum(lengths, 0xFF).astype(np.uint8))
+    add_table(file, _bits(words, (num_words - 1).bit_length()))
+
+
+def sealed(file: bytes | bytearray) -> bytes:
+    """A file with its first bytes."""
+    content = bytes(file[HEAD_SIZE:])
+    return MAGIC + _u32(VERSION) + np.array([checksum(content)], "<u8").tobytes() + content
 
 
 def unpack(packed: bytes) -> tuple[list[str], list[Ngrams]]:
@@ -227,6 +279,8 @@ def unpack(packed: bytes) -> tuple[list[str], list[Ngrams]]:
     num_children = np.array([len(words)])
     for n in range(1, len(lm.num_ngrams) + 1):
         last, log_probs, backoffs, children = lm.level(n)
+        if last.max(initial=0) >= len(words):
+            raise LmError(f"damaged: a {n}-gram of a word that it does not have; write it again with `asr lm`")
         ngrams = np.concatenate((np.repeat(ngrams, num_children, axis=0), last[:, None]), axis=1)
         num_children = children
         levels.append(Ngrams(ngrams, log_probs / np.float32(math.log(10)), backoffs / np.float32(math.log(10))))
@@ -249,49 +303,46 @@ def with_pronunciations(
     if not 1 <= len(numbers) == len(phones) <= MAX_PHONES or any(not phone or "\n" in phone for phone in phones):
         raise LmError(f"phones must be 1 to {MAX_PHONES} different names, got {len(phones)}")
     names = "\n".join(phones).encode()
-    section = bytearray(_u32(len(names)) + names)
+    file = bytearray(packed[: len(packed) - old.pronunciations_size])
+    file += _u32(len(names)) + names
     for word in _words(packed, old):
         variants = list(dict.fromkeys(map(tuple, pronunciations.get(word, ()))))
         if len(variants) > MAX_PRONUNCIATIONS:
             raise LmError(f"{word} has {len(variants)} pronunciations; at most {MAX_PRONUNCIATIONS} can be packed")
-        section.append(len(variants))
+        file.append(len(variants))
         for variant in variants:
             if not 1 <= len(variant) <= MAX_PRONUNCIATIONS:
                 raise LmError(f"a pronunciation of {word} has {len(variant)} phones; 1 to 255 can be packed")
             try:
-                section += bytes([len(variant), *(numbers[phone] for phone in variant)])
+                file += bytes([len(variant), *(FIRST_PHONE + numbers[phone] for phone in variant)])
             except KeyError as error:
                 raise LmError(f"{word} is pronounced with {error}, which is not one of the phones") from None
-    ngrams = packed[HEAD_SIZE : len(packed) - old.pronunciations_size]
-    return _with_head(ngrams + bytes(section) + _u32(len(g2p)) + g2p)
-
-
-def _with_head(content: bytes) -> bytes:
-    return MAGIC + _u32(VERSION) + np.array([checksum(content)], "<u8").tobytes() + content
+    file += _u32(len(g2p))
+    if g2p:
+        add_table(file, g2p)
+    return sealed(file)
 
 
 def _words(packed: bytes, lm: NgramLm) -> list[str]:
     """The words of a file; `lm` has already checked it."""
     size_at = HEAD_SIZE + 4 * (1 + len(lm.num_ngrams))
     size = int(np.frombuffer(packed, "<u4", 1, size_at)[0])
-    return packed[size_at + 4 : size_at + 4 + size].decode().split("\n")
+    return packed[size_at + 4 : size_at + 4 + size].decode().split("\n")[:-1]
 
 
 def _u32(*values: int) -> bytes:
     return np.array(values, "<u4").tobytes()
 
 
-def _varints(values: npt.NDArray[np.int64]) -> bytes:
-    """Encodes numbers below 2^28 as varints, 7 bits per byte."""
-    sizes = np.ones(len(values), np.int64)
-    for bits in (7, 14, 21):
-        sizes += values >= 1 << bits
-    places = np.cumsum(sizes) - sizes
-    out = np.empty(int(sizes.sum()), np.uint8)
-    for k in range(4):
-        some = sizes > k
-        out[places[some] + k] = values[some] >> 7 * k & 0x7F | (sizes[some] > k + 1) << 7
-    return out.tobytes()
+def _bits(values: npt.NDArray[np.int64], num_bits: int) -> npt.NDArray[np.uint64]:
+    """Numbers of `num_bits` bits each, one after another from the lowest bit on, and at least one unit more."""
+    units = np.zeros(len(values) * num_bits // 64 + 2, "<u8")
+    bits = np.arange(len(values), dtype=np.uint64) * np.uint64(num_bits)
+    at, shift = (bits // np.uint64(64)).astype(np.int64), bits % np.uint64(64)
+    numbers = values.astype(np.uint64)
+    np.bitwise_or.at(units, at, numbers << shift)
+    np.bitwise_or.at(units, at + 1, numbers >> np.uint64(1) >> (np.uint64(63) - shift))
+    return units
 
 
 def _quantized(values: npt.NDArray[np.float32]) -> bytes:

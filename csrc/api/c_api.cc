@@ -17,6 +17,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "api/event_view.h"
 #include "api/failure.h"
@@ -111,7 +112,7 @@ const void* not_null(const void* pointer, const char* name) {
 // The settings for asr_model_load that are files.
 struct ModelFile {
   std::string_view name;
-  std::string ModelOptions::*bytes;
+  asr_stream::FileBytes ModelOptions::*bytes;
   std::string ModelOptions::*file;  // the path, or `what`
   const char* what;
   const char* writer;  // for error messages
@@ -157,7 +158,7 @@ void set(asr_settings& settings, std::string_view name, const char* value) {
     throw std::invalid_argument(std::string(name) + " is empty; name a file, or set NULL for none");
   }
   if (file) {
-    settings.model.*file->bytes = std::string();
+    settings.model.*file->bytes = {};
     settings.model.*file->file = value ? value : "";
   } else if (name == kRuntime) {
     settings.model.onnxruntime_path = value ? value : "";
@@ -178,14 +179,15 @@ void set_bytes(asr_settings& settings, std::string_view name, const void* data, 
   }
   not_null(data, "data");
   if (!size) throw asr_stream::DamagedFileError(std::string(file->what) + " is empty; " + file->writer + " writes one");
-  settings.model.*file->bytes = std::string(static_cast<const char*>(data), size);
+  const auto* bytes = static_cast<const std::uint8_t*>(data);
+  settings.model.*file->bytes = asr_stream::FileBytes(std::vector<std::uint8_t>(bytes, bytes + size));
   settings.model.*file->file = file->what;
 }
 
 // Returns nullptr if there is no such setting, or if it has no value.
 const char* get(asr_settings& settings, std::string_view name) {
   const ModelFile* file = find_file(name);
-  if (file && !(settings.model.*file->bytes).empty()) return nullptr;
+  if (file && (settings.model.*file->bytes).size != 0) return nullptr;
   if (file || name == kRuntime) {
     settings.text = file ? settings.model.*file->file : settings.model.onnxruntime_path;
     return settings.text.empty() ? nullptr : settings.text.c_str();
@@ -201,10 +203,10 @@ ModelOptions to_model_options(const asr_settings* settings) {
   ModelOptions options = settings ? settings->model : ModelOptions();
   for (const ModelFile& file : kModelFiles) {
     const std::string& path = options.*file.file;
-    std::string& bytes = options.*file.bytes;
-    if (path.empty() || !bytes.empty()) continue;
-    bytes = asr_stream::read_file(path);
-    if (bytes.empty()) throw asr_stream::DamagedFileError(path + " is empty; " + file.writer + " writes one");
+    asr_stream::FileBytes& bytes = options.*file.bytes;
+    if (path.empty() || bytes.size != 0) continue;
+    bytes = asr_stream::open_file(path);
+    if (bytes.size == 0) throw asr_stream::DamagedFileError(path + " is empty; " + file.writer + " writes one");
   }
   return options;
 }
@@ -326,7 +328,7 @@ asr_status asr_model_load(const char* path, const asr_settings* settings, asr_mo
                           size_t error_size) {
   return load(settings, model, error, error_size, [&](auto open) {
     not_null(path, "path");
-    open(asr_stream::read_file(path), path);
+    open(asr_stream::open_file(path).view(), path);
   });
 }
 

@@ -1,6 +1,14 @@
 #include "api/model.h"
 
+#ifndef _WIN32
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#endif
+
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -39,13 +47,12 @@ void add_derived(std::map<std::string, std::string>& properties, const ModelMeta
 }
 
 std::shared_ptr<const NgramLm> lm_of(const ModelOptions& options) {
-  if (options.lm.empty()) return nullptr;
-  const auto* bytes = reinterpret_cast<const std::uint8_t*>(options.lm.data());
-  return undamaged(options.lm_name, "", [&] { return std::make_shared<const NgramLm>(bytes, options.lm.size()); });
+  if (options.lm.size == 0) return nullptr;
+  return undamaged(options.lm_name, "", [&] { return std::make_shared<const NgramLm>(options.lm); });
 }
 
 template <typename Metadata>
-std::shared_ptr<const Metadata> metadata_of(const std::string& onnx, const std::string& name) {
+std::shared_ptr<const Metadata> metadata_of(std::string_view onnx, const std::string& name) {
   return undamaged(name, "", [&] { return std::make_shared<const Metadata>(read_onnx_properties(onnx)); });
 }
 
@@ -84,28 +91,28 @@ Model::Model(std::string_view onnx, const std::string& name, ModelOptions option
       runtime_(OnnxRuntime::load(options_.onnxruntime_path)) {
   open(Network::kEncoder, onnx, name, metadata_.encoder_inputs(), metadata_.encoder_outputs(), metadata_.states);
   add_derived(properties_, metadata_);
-  options_.lm = std::string();          // lm_ has a copy
-  if (const std::string file = std::move(options_.punctuation); !file.empty()) {
+  options_.lm = {};
+  if (const FileBytes file = std::exchange(options_.punctuation, {}); file.size != 0) {
     const std::string& called = options_.punctuation_name;
-    punctuation_ = metadata_of<PunctuationMetadata>(file, called);
-    open(Network::kPunctuation, file, called, names_of(kPunctuationInputs), names_of(kPunctuationOutputs));
+    punctuation_ = metadata_of<PunctuationMetadata>(file.view(), called);
+    open(Network::kPunctuation, file.view(), called, names_of(kPunctuationInputs), names_of(kPunctuationOutputs));
     warm_up(punctuation_work(punctuation_units({"so"}, {}, SpecialUnit::kSentence, true)), called);
   }
-  if (const std::string file = std::move(options_.neural_lm); !file.empty()) {
+  if (const FileBytes file = std::exchange(options_.neural_lm, {}); file.size != 0) {
     const std::string& called = options_.neural_lm_name;
-    neural_lm_ = metadata_of<NeuralLmMetadata>(file, called);
-    open(Network::kNeuralLm, file, called, names_of(kNeuralLmInputs), names_of(kNeuralLmOutputs));
+    neural_lm_ = metadata_of<NeuralLmMetadata>(file.view(), called);
+    open(Network::kNeuralLm, file.view(), called, names_of(kNeuralLmInputs), names_of(kNeuralLmOutputs));
     warm_up(tree_work(smallest_tree()), called);
   }
-  if (const std::string file = std::move(options_.decoder); !file.empty()) {
+  if (const FileBytes file = std::exchange(options_.decoder, {}); file.size != 0) {
     const std::string& called = options_.decoder_name;
-    decoder_ = metadata_of<DecoderMetadata>(file, called);
-    open(Network::kDecoder, file, called, names_of(kDecoderInputs), decoder_->outputs(), decoder_->states);
+    decoder_ = metadata_of<DecoderMetadata>(file.view(), called);
+    open(Network::kDecoder, file.view(), called, names_of(kDecoderInputs), decoder_->outputs(), decoder_->states);
     warm_up(decoder_work({{kUnkId}}, std::vector<float>(static_cast<std::size_t>(decoder_->dim)), decoder_->dim),
             called);
   }
   check_sizes();
-  fusion(Options());  // built now, because the lexicon takes most of a second
+  fusion(Options());  // built now, because the lexicon takes tens of milliseconds
   const EncoderStep silence{kStreamSlot, true, true, std::vector<float>(7 * kNumBins), 7, 7};
   warm_up(encoder_work(silence, {metadata_.vocab_size(), metadata_.dim, metadata_.num_phone_tokens(), 1}), name);
   if (!lm_ && !metadata_.phones.empty()) log(false, name + " is " + kNoLanguageModel + "; name one with lm");
@@ -206,7 +213,7 @@ void Model::log(bool is_error, const std::string& text) const {
   if (options_.log) options_.log(is_error, text.c_str());
 }
 
-std::string read_file(const std::string& path) {
+FileBytes open_file(const std::string& path) {
   const std::filesystem::path file = std::filesystem::u8path(path);
   std::error_code error;
   const std::filesystem::file_type type = std::filesystem::status(file, error).type();
@@ -218,15 +225,33 @@ std::string read_file(const std::string& path) {
   if (type != std::filesystem::file_type::regular) {
     throw FileError(path + " is a pipe or a device; name a file");
   }
+#ifdef _WIN32
   std::ifstream stream(file, std::ios::binary);
-  std::string bytes;
+  std::vector<std::uint8_t> bytes;
   const std::uintmax_t size = std::filesystem::file_size(file, error);
   if (stream && !error) {
     bytes.resize(static_cast<std::size_t>(size));
-    stream.read(bytes.data(), static_cast<std::streamsize>(size));
+    stream.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size));
   }
   if (!stream || error) throw FileError("file " + path + " cannot be read");
-  return bytes;
+  return FileBytes(std::move(bytes));
+#else
+  const int opened = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  struct stat described;
+  if (opened < 0 || ::fstat(opened, &described) != 0) {
+    const std::string reason = std::strerror(errno);
+    if (opened >= 0) ::close(opened);
+    throw FileError("file " + path + " cannot be read: " + reason);
+  }
+  const auto size = static_cast<std::size_t>(described.st_size);
+  void* const mapped = size == 0 ? nullptr : ::mmap(nullptr, size, PROT_READ, MAP_SHARED, opened, 0);
+  ::close(opened);
+  if (mapped == MAP_FAILED) throw FileError("file " + path + " cannot be read");
+  const auto unmap = [size](void* address) {
+    if (address) ::munmap(address, size);
+  };
+  return {static_cast<const std::uint8_t*>(mapped), size, std::shared_ptr<void>(mapped, unmap)};
+#endif
 }
 
 }  // namespace asr_stream

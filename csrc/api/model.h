@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "search/lm_fusion.h"
+#include "file_bytes.h"
 #include "metadata.h"
 #include "options.h"
 #include "api/onnxruntime.h"
@@ -25,11 +26,10 @@ namespace asr_stream {
 
 struct ModelOptions {
   std::string onnxruntime_path;
-  std::string lm;       // bytes of a language model; empty if none
+  FileBytes lm;         // a language model; empty if none
   std::string lm_name;  // for errors
-  std::string punctuation, punctuation_name;  // the same for the punctuation network
-  std::string neural_lm, neural_lm_name;      // the same for the neural language model
-  std::string decoder, decoder_name;          // the same for the attention decoder
+  FileBytes punctuation, neural_lm, decoder;  // the same for the networks
+  std::string punctuation_name, neural_lm_name, decoder_name;
   std::int32_t num_threads = 1;
   std::function<void(bool is_error, const char* text)> log;
 };
@@ -93,7 +93,8 @@ class Model {
   std::array<Graph, kNumNetworks> graphs_;
 };
 
-// Reads all bytes of a file. Throws FileError.
-std::string read_file(const std::string& path);
+// The bytes of a file, mapped where the system can: nobody must change it in place as long as they are used. Throws
+// FileError.
+FileBytes open_file(const std::string& path);
 
 }  // namespace asr_stream

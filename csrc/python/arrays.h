@@ -6,8 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
+#include "file_bytes.h"
 #include "work.h"
 
 namespace asr_stream {
@@ -48,6 +51,19 @@ inline py::array require_bytes(const py::object& object, const char* what) {
   const py::array array = require_array(object, 1, what);
   if (!py::isinstance<py::array_t<std::uint8_t>>(array)) throw_dtype_error(array, what, "uint8");
   return array;
+}
+
+// The bytes of a file. Those of an array that cannot be written, as of a mapped file, are kept; others are copied.
+inline FileBytes file_bytes(const py::object& object, const char* what) {
+  const py::array array = require_bytes(object, what);
+  const auto* data = static_cast<const std::uint8_t*>(array.data());
+  const auto size = static_cast<std::size_t>(array.size());
+  if (array.writeable()) return FileBytes(std::vector<std::uint8_t>(data, data + size));
+  const auto release = [](py::object* kept) {
+    const py::gil_scoped_acquire acquire;
+    delete kept;
+  };
+  return {data, size, std::shared_ptr<py::object>(new py::object(array), release)};
 }
 
 // As `require_array`; TypeError unless it is float32.

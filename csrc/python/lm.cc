@@ -50,11 +50,9 @@ py::tuple level(const NgramLm& lm, std::size_t order) {
 void bind_lm(py::module_& m) {
   py::class_<NgramLm, std::shared_ptr<NgramLm>>(m, "NgramLm")
       .def(py::init([](const py::object& data) {
-             const py::array array = require_bytes(data, "data");
-             const auto* bytes = static_cast<const std::uint8_t*>(array.data());
-             const auto size = static_cast<std::size_t>(array.size());
+             FileBytes file = file_bytes(data, "data");
              const py::gil_scoped_release release;
-             return std::make_shared<NgramLm>(bytes, size);
+             return std::make_shared<NgramLm>(std::move(file));
            }),
            "data"_a)
       .def(
@@ -88,7 +86,7 @@ void bind_lm(py::module_& m) {
       .def_property_readonly("pronunciations_size", &NgramLm::pronunciations_size)
       .def_property_readonly("g2p",
                              [](const NgramLm& lm) {
-                               return py::bytes(reinterpret_cast<const char*>(lm.g2p().data()), lm.g2p().size());
+                               return py::bytes(lm.g2p().view());
                              })
       .def_property_readonly("num_ngrams", [](const NgramLm& lm) {
         std::vector<std::size_t> counts;
@@ -99,9 +97,7 @@ void bind_lm(py::module_& m) {
 
   py::class_<G2p, std::shared_ptr<G2p>>(m, "G2p")
       .def(py::init([](const py::object& data) {
-             const py::array array = require_bytes(data, "data");
-             const auto* bytes = static_cast<const std::uint8_t*>(array.data());
-             auto g2p = std::make_shared<G2p>(bytes, static_cast<std::size_t>(array.size()));
+             auto g2p = std::make_shared<G2p>(file_bytes(data, "data"));
              py::cast(g2p->phones());  // raises UnicodeDecodeError, a ValueError, for names that are not UTF-8
              return g2p;
            }),

@@ -49,7 +49,7 @@ struct Partial {
 
 }  // namespace
 
-G2p::G2p(const std::uint8_t* data, std::size_t size) : lm_(data, size) {
+G2p::G2p(FileBytes file) : lm_(std::move(file)) {
   std::set<std::string_view> names;
   const auto num_words = static_cast<std::int32_t>(lm_.num_words());
   const auto is_mark = [](std::string_view word) { return word == "<s>" || word == "</s>" || word == "<unk>"; };
@@ -145,8 +145,8 @@ std::vector<G2p::Pronunciation> G2p::pronounce(std::string_view word, int num_be
 }
 
 void Pronouncer::open_g2p() {
-  if (g2p_ || lm_.g2p().empty()) return;
-  auto g2p = std::make_unique<const G2p>(lm_.g2p().data(), lm_.g2p().size());
+  if (g2p_ || lm_.g2p().size == 0) return;
+  auto g2p = std::make_unique<const G2p>(lm_.g2p());
   std::string bytes;
   for (const std::string& phone : g2p->phones()) {
     const auto found = std::find(lm_.phones().begin(), lm_.phones().end(), phone);

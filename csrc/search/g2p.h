@@ -26,8 +26,8 @@ class G2p {
     double log_prob;                   // given the word, among the hypotheses of the beam
   };
 
-  // `data`, `size`: the whole file, which is copied. Throws std::invalid_argument if it is not a valid file.
-  G2p(const std::uint8_t* data, std::size_t size);
+  // file: the whole file, which is kept. Throws std::invalid_argument if it is not a valid file.
+  explicit G2p(FileBytes file);
 
   // All phones that the model can output, sorted by their bytes.
   const std::vector<std::string>& phones() const noexcept { return phones_; }

@@ -2,26 +2,29 @@
 // (Ortmanns et al. 1997, "Language-model look-ahead for large vocabulary speech recognition"). When a search scores an
 // incomplete word by its predecessor, it needs a smaller beam for the same accuracy.
 //
-// Words with the same prefix are adjacent in the lexicon. So the continuations of each word are stored in the order of
-// the lexicon, and a longer prefix is a narrower range of them.
+// Words with the same prefix are adjacent in the lexicon. So the continuations of each word are sorted in the order of
+// the lexicon, and a longer prefix is a narrower range of them. They are sorted when a search needs them first, because
+// to sort those of all words would take as long as everything else in opening a model, and a stream needs few of them.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "search/lexicon.h"
-#include "search/packed_numbers.h"
 
 namespace asr_stream {
 
 class NgramLm;
 
-// Immutable.
+// Thread-safe.
 class LookAhead {
  public:
-  // A range of the continuations of all words; may be empty.
+  // A range of the continuations of a word; may be empty.
   struct Range {
     std::uint32_t begin = 0;
     std::uint32_t end = 0;
@@ -60,8 +63,12 @@ class LookAhead {
 
   // `lm`: of order 2 or higher. Both must outlive this.
   LookAhead(const NgramLm& lm, const Lexicon& lexicon);
+  ~LookAhead();
+  LookAhead(const LookAhead&) = delete;
+  LookAhead& operator=(const LookAhead&) = delete;
 
-  // The continuations of `word` that begin with the byte of `child`, a child of the lexicon's root.
+  // The continuations of `word` that begin with the byte of `child`, a child of the lexicon's root. This and `narrow`
+  // may throw std::bad_alloc.
   Continuations begin(std::int32_t word, std::int32_t child, Cache& cache) const;
   // Narrows `range`, the continuations of `word` that begin with the bytes of `parent`, to those that begin with the
   // bytes of `child`, a child of `parent`.
@@ -71,13 +78,25 @@ class LookAhead {
   // Maximum number of pronunciations per word; otherwise a small file could take much memory.
   static constexpr std::uint32_t kMaxPlaces = 16;
 
-  Continuations find(Range range, std::int32_t parent, std::int32_t child) const noexcept;
+  // The continuations of a word, in the order of the lexicon. In one allocation, because most words have few.
+  struct Sorted {
+    std::uint32_t size;
+    const std::uint32_t* places;  // their positions in the lexicon
+    const std::uint8_t* codes;    // their quantized log-probabilities
+  };
+
+  Sorted sorted(std::int32_t word) const;
+  std::unique_ptr<std::uint32_t[]> sort(std::int32_t word) const;
+  std::pair<std::uint32_t, std::uint32_t> places_of(std::uint32_t bigram) const noexcept;
+  Continuations find(const Sorted& continuations, Range range, std::int32_t parent, std::int32_t child) const noexcept;
 
   const NgramLm& lm_;
   const Lexicon& lexicon_;
-  PackedRanges ranges_;              // the continuations of each word
-  PackedNumbers places_;             // positions of the continuations in the lexicon, ascending for each word
-  std::vector<std::uint8_t> codes_;  // quantized log-probabilities of the continuations
+  std::vector<std::uint32_t> first_place_;  // of each word in `places_`, and the end
+  std::vector<std::uint32_t> places_;       // positions of the words in the lexicon, ascending for each word
+  // Of each word: its number of continuations, their places, and their codes, four in a number. Null before a search
+  // needs them.
+  mutable std::vector<std::atomic<const std::uint32_t*>> sorted_;
 };
 
 }  // namespace asr_stream

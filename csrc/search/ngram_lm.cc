@@ -4,12 +4,9 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <numeric>
 #include <stdexcept>
 #include <string>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
+#include <utility>
 
 #include "checksum.h"
 #include "utf8.h"
@@ -19,10 +16,12 @@ namespace asr_stream {
 namespace {
 
 constexpr char kMagic[] = "ASRNGRAM";
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
 constexpr std::uint32_t kMaxWords = 1u << 24;
 constexpr float kLargest = 10000.0f;  // limits log-probabilities and costs, so that sums stay finite
 constexpr std::uint32_t kMaxNgrams = 1u << 30;
+constexpr std::uint32_t kMaxText = 1u << 30;  // bytes of all words, and of all pronunciations
+constexpr std::size_t kAlignment = 8;         // of tables, in bytes from the beginning of the file
 // Of pairs of bytes.
 constexpr double kMinShare = 0.005;     // floor; otherwise slight evidence would produce a rare letter
 constexpr double kUnigramShare = 0.05;  // interpolation weight of the single bytes, because pairs may be rare
@@ -32,20 +31,12 @@ constexpr double kUnigramShare = 0.05;  // interpolation weight of the single by
                               "; write it again with `asr lm`");
 }
 
-// Without this, glibc keeps freed memory: 50 MB for the lexicon of the bundled language model and 4 MB for its
-// look-ahead.
-void return_free_memory() {
-#ifdef __GLIBC__
-  malloc_trim(0);
-#endif
-}
-
 }  // namespace
 
 // Reads a file from front to back, never beyond its end.
 class NgramLm::Reader {
  public:
-  Reader(const std::uint8_t* data, std::size_t size) : next_(data), left_(size) {}
+  explicit Reader(const FileBytes& file) : begin_(file.data), next_(file.data), left_(file.size) {}
 
   const std::uint8_t* take(std::size_t count, const char* what) {
     require(count, what);
@@ -63,15 +54,13 @@ class NgramLm::Reader {
     return value;
   }
 
-  // 7 bits per byte, lowest first; all but the last have their highest bit set.
-  std::uint32_t varint(const char* what) {
-    std::uint32_t value = 0;
-    for (int shift = 0; shift < 28; shift += 7) {
-      const std::uint8_t byte = *take(1, what);
-      value |= (byte & 0x7fu) << shift;
-      if (byte < 0x80) return value;
-    }
-    throw_damaged(std::string(what) + " are too large");
+  // `count` numbers as they are in memory, from the next aligned byte on.
+  template <typename Number>
+  const Number* table(std::size_t count, const char* what) {
+    const auto offset = static_cast<std::size_t>(next_ - begin_) % kAlignment;
+    take(offset == 0 ? 0 : kAlignment - offset, what);
+    require(count, what, sizeof(Number));
+    return reinterpret_cast<const Number*>(take(count * sizeof(Number), what));
   }
 
   std::uint32_t number(const char* what, std::uint32_t low, std::uint32_t high) {
@@ -91,24 +80,30 @@ class NgramLm::Reader {
     return value;
   }
 
-  void require(std::size_t count, const char* what) const {
-    if (count > left_) throw_damaged(std::string("it ends within its ") + what);
+  void require(std::size_t count, const char* what, std::size_t size = 1) const {
+    if (count > left_ / size) throw_damaged(std::string("it ends within its ") + what);
   }
 
   std::size_t left() const { return left_; }
   std::string_view rest() const { return {reinterpret_cast<const char*>(next_), left_}; }
 
  private:
+  const std::uint8_t* begin_;
   const std::uint8_t* next_;
   std::size_t left_;
 };
 
-NgramLm::NgramLm(const std::uint8_t* data, std::size_t size) {
-  Reader reader(data, size);
+NgramLm::NgramLm(FileBytes file) : file_(std::move(file)) {
+  if (reinterpret_cast<std::uintptr_t>(file_.data) % kAlignment != 0) {
+    file_ = FileBytes(std::vector<std::uint8_t>(file_.data, file_.data + file_.size));
+  }
+  Reader reader(file_);
   if (std::memcmp(reader.take(8, "beginning"), kMagic, 8) != 0) throw_damaged("it begins with other bytes");
   if (const std::uint32_t version = reader.number("version"); version != kVersion) {
-    throw_damaged("its version is " + std::to_string(version) + ", and this release reads version " +
-                  std::to_string(kVersion));
+    throw std::invalid_argument("a language model of version " + std::to_string(version) + ", and this release reads " +
+                                "version " + std::to_string(kVersion) +
+                                (version < kVersion ? ": it was made by an older release" : "") +
+                                "; write it again with `asr lm`");
   }
   const std::uint64_t low = reader.number("checksum"), high = reader.number("checksum");
   if (checksum(reader.rest()) != (high << 32 | low)) throw_damaged(kWrongChecksum);
@@ -133,20 +128,17 @@ NgramLm::NgramLm(const std::uint8_t* data, std::size_t size) {
 void NgramLm::read_words(Reader& reader) {
   const std::size_t num_words = levels_[0].count;
   if (num_words < 3 || num_words > kMaxWords) throw_damaged(std::to_string(num_words) + " words");
-  const std::size_t text_size = reader.number("size of words");
-  const auto* text = reinterpret_cast<const char*>(reader.take(text_size, "words"));
-  text_.reserve(text_size + 1);
-  text_.assign(text, text_size);
+  const std::size_t text_size = reader.number("size of words", 0, kMaxText);
+  text_ = {reinterpret_cast<const char*>(reader.take(text_size, "words")), text_size};
+  if (!is_utf8(text_)) throw_damaged("a word is not UTF-8");
+  if (text_.empty() || text_.back() != '\n') throw_damaged("its last word has no end");
   word_starts_.reserve(std::min(num_words, text_size) + 1);
-  if (!text_.empty() && text_.back() != '\n') text_.push_back('\n');
   word_starts_.push_back(0);
   std::string_view before;
-  for (std::size_t start = 0; start < text_.size();) {
+  for (std::size_t start = 0; start < text_.size() && word_starts_.size() <= num_words;) {
     const std::size_t end = text_.find('\n', start);
-    const std::string_view word(text_.data() + start, end - start);
+    const std::string_view word = text_.substr(start, end - start);
     if (word.empty() || (start > 0 && before >= word)) throw_damaged("its words are not in order");
-    if (!is_utf8(word)) throw_damaged("a word is not UTF-8");
-    if (word_starts_.size() > num_words) break;
     before = word;
     start = end + 1;
     word_starts_.push_back(static_cast<std::uint32_t>(start));
@@ -159,49 +151,43 @@ void NgramLm::read_words(Reader& reader) {
 
 void NgramLm::read_ngrams(Reader& reader) {
   const auto read_quantized = [&](std::size_t count, const char* what) {
-    Quantized table;
-    table.low = reader.real(what);
-    table.step = reader.real(what);
-    const std::uint8_t* codes = reader.take(count, what);
-    table.codes.assign(codes, codes + count);
-    return table;
+    const float low = reader.real(what), step = reader.real(what);
+    return Quantized{low, step, reader.take(count, what)};
   };
-  std::vector<std::uint32_t> by_rank(num_words());
+  unigram_log_probs_ = reader.table<float>(num_words(), "unigram log-probabilities");
+  const auto is_valid = [](float log_prob) { return std::fabs(log_prob) <= kLargest; };  // false for NaN
+  if (!std::all_of(unigram_log_probs_, unigram_log_probs_ + num_words(), is_valid)) {
+    throw_damaged("unigram log-probabilities are not within +-10000");
+  }
   for (std::size_t n = 1; n <= order(); ++n) {
     Level& level = levels_[n - 1];
-    if (n == 1) {
-      unigram_log_probs_.resize(level.count);
-      for (float& value : unigram_log_probs_) value = reader.real("unigram log-probabilities");
-      std::iota(by_rank.begin(), by_rank.end(), 0u);
-      std::sort(by_rank.begin(), by_rank.end(), [this](std::uint32_t a, std::uint32_t b) {
-        const float difference = unigram_log_probs_[a] - unigram_log_probs_[b];
-        return difference > 0.0f || (difference == 0.0f && a < b);
-      });
-    } else {
-      Level& parents = levels_[n - 2];
-      // Prevents a damaged n-gram count from allocating more than a multiple of the file's size.
-      reader.require(parents.count + level.count, "n-grams");
-      parents.children.reserve(parents.count);
-      std::uint32_t begin = 0;
-      for (std::size_t i = 0; i < parents.count; ++i) {
-        const std::uint32_t end = begin + reader.varint("numbers of n-grams");
-        if (end > level.count) throw_damaged("a broken index");
-        parents.children.push_back(end - begin);
-        begin = end;
-      }
-      if (begin != level.count) throw_damaged("a broken index");
-      const auto highest_word = static_cast<std::uint32_t>(num_words() - 1);
-      level.words = PackedNumbers(highest_word, level.count);
-      for (std::size_t i = 0; i < level.count; ++i) {
-        const std::uint32_t rank = reader.varint("words of n-grams");
-        if (rank > highest_word) throw_damaged("n-grams of words that it does not have");
-        level.words.push_back(by_rank[rank]);
-      }
-      check_children(parents, level);
+    if (n > 1) {
+      read_children(reader, levels_[n - 2], level);
       level.log_probs = read_quantized(level.count, "log-probabilities");
     }
     if (n < order()) level.backoffs = read_quantized(level.count, "back-off weights");
   }
+}
+
+// The ranges of `parents` in `level`, and its words. Those of bigrams are used as indexes; others are only compared. That
+// they are in order is not checked, because it would take longer than all other checks.
+void NgramLm::read_children(Reader& reader, Level& parents, Level& level) {
+  constexpr char kWhat[] = "numbers of n-grams";
+  const std::size_t num_ends = reader.number(kWhat);
+  const auto* blocks = reader.table<std::uint32_t>(PackedRanges::num_blocks(parents.count), kWhat);
+  const auto* ends = reader.table<std::uint32_t>(num_ends, kWhat);
+  const auto* lengths = reader.table<std::uint8_t>(parents.count, kWhat);
+  parents.children = {blocks, ends, lengths};
+  if (!parents.children.cover(parents.count, static_cast<std::uint32_t>(level.count), num_ends)) {
+    throw_damaged("a broken index");
+  }
+  const auto highest = static_cast<std::uint32_t>(num_words() - 1);
+  const std::size_t num_units = PackedNumbers::num_units(highest, level.count);
+  level.words = {reader.table<std::uint64_t>(num_units, "words of n-grams"), highest};
+  if (&parents != levels_.data()) return;
+  std::uint32_t largest = 0;
+  for (std::size_t i = 0; i < level.count; ++i) largest = std::max(largest, level.words[i]);
+  if (largest > highest) throw_damaged("n-grams of words that it does not have");
 }
 
 void NgramLm::read_pronunciations(Reader& reader) {
@@ -220,28 +206,26 @@ void NgramLm::read_pronunciations(Reader& reader) {
     start = end + 1;
   }
 
+  if (reader.left() > kMaxText) throw_damaged("more than a gigabyte of pronunciations");
+  constexpr char kWhat[] = "pronunciations";
+  pronunciation_bytes_ = reader.take(0, kWhat);
   pronunciations_.reserve(num_words());
-  const auto copy = [&](std::size_t size) {
-    const std::uint8_t* bytes = reader.take(size, "pronunciations");
-    pronunciation_bytes_.insert(pronunciation_bytes_.end(), bytes, bytes + size);
-    return bytes;
-  };
   for (std::size_t word = 0; word < num_words(); ++word) {
-    pronunciations_.push_back(static_cast<std::uint32_t>(pronunciation_bytes_.size()));
-    for (int left = *copy(1); left > 0; --left) {
-      const std::size_t length = *copy(1);
+    const std::uint8_t* const start = reader.take(1, kWhat);
+    pronunciations_.push_back(static_cast<std::uint32_t>(start - pronunciation_bytes_));
+    for (int left = *start; left > 0; --left) {
+      const std::size_t length = *reader.take(1, kWhat);
       if (length == 0) throw_damaged("a pronunciation without phones");
-      copy(length);
-      for (auto phone = pronunciation_bytes_.end() - static_cast<std::ptrdiff_t>(length);
-           phone != pronunciation_bytes_.end(); ++phone) {
-        if (*phone >= phones_.size()) throw_damaged("phone " + std::to_string(*phone));
-        *phone = static_cast<std::uint8_t>(*phone + kFirstPhone);
+      const std::uint8_t* const phones = reader.take(length, kWhat);
+      for (std::size_t i = 0; i < length; ++i) {
+        const auto phone = static_cast<std::uint8_t>(phones[i] - kFirstPhone);  // beyond all phones if it is negative
+        if (phone >= phones_.size()) throw_damaged("phone " + std::to_string(phone));
       }
     }
   }
   const std::size_t g2p_size = reader.number("size of the pronouncing model");
-  const std::uint8_t* g2p = reader.take(g2p_size, "pronouncing model");
-  g2p_.assign(g2p, g2p + g2p_size);
+  if (g2p_size == 0) return;
+  g2p_ = {reader.table<std::uint8_t>(g2p_size, "pronouncing model"), g2p_size, file_.owner};
 }
 
 std::string NgramLm::bytes_of_phones(const std::vector<std::string>& phones) const {
@@ -267,33 +251,42 @@ std::string NgramLm::bytes_of_phones(const std::vector<std::string>& phones) con
   return bytes;
 }
 
-std::vector<std::string_view> NgramLm::pronunciations(std::int32_t word) const {
-  std::vector<std::string_view> result;
-  if (pronunciations_.empty()) return result;
-  const std::uint8_t* next = pronunciation_bytes_.data() + pronunciations_[static_cast<std::size_t>(word)];
+// The keys for looking up a word: its pronunciations or its spelling.
+template <typename Use>
+void NgramLm::for_each_form(std::int32_t word, bool of_pronunciations, Use use) const {
+  if (!of_pronunciations) return use(this->word(word));
+  if (pronunciations_.empty()) return;
+  const std::uint8_t* next = pronunciation_bytes_ + pronunciations_[static_cast<std::size_t>(word)];
   for (int left = *next++; left > 0; --left) {
     const std::size_t length = *next++;
-    result.emplace_back(reinterpret_cast<const char*>(next), length);
+    use(std::string_view(reinterpret_cast<const char*>(next), length));
     next += length;
   }
-  return result;
 }
 
-// The keys for looking up a word: its pronunciations or its spelling.
-std::vector<std::string_view> NgramLm::forms(std::int32_t word, bool of_pronunciations) const {
-  return of_pronunciations ? pronunciations(word) : std::vector<std::string_view>{this->word(word)};
+std::size_t NgramLm::num_forms(std::int32_t word, bool of_pronunciations) const noexcept {
+  if (!of_pronunciations) return 1;
+  return pronunciations_.empty() ? 0 : pronunciation_bytes_[pronunciations_[static_cast<std::size_t>(word)]];
+}
+
+std::vector<std::string_view> NgramLm::pronunciations(std::int32_t word) const {
+  std::vector<std::string_view> result;
+  for_each_form(word, true, [&](std::string_view form) { result.push_back(form); });
+  return result;
 }
 
 const Lexicon& NgramLm::lexicon(bool of_pronunciations) const {
   auto& lexicon = lexicons_[of_pronunciations];
   std::call_once(lexicon_once_[of_pronunciations], [&] {
     std::vector<Lexicon::Entry> entries;
-    entries.reserve(num_words());
-    for (std::int32_t word = 0; word < static_cast<std::int32_t>(num_words()); ++word) {
-      for (const std::string_view bytes : forms(word, of_pronunciations)) entries.push_back({bytes, word});
+    std::size_t count = 0;
+    const auto num_words = static_cast<std::int32_t>(this->num_words());
+    for (std::int32_t word = 0; word < num_words; ++word) count += num_forms(word, of_pronunciations);
+    entries.reserve(count);
+    for (std::int32_t word = 0; word < num_words; ++word) {
+      for_each_form(word, of_pronunciations, [&](std::string_view form) { entries.push_back({form, word}); });
     }
-    lexicon = std::make_unique<const Lexicon>(std::move(entries), unigram_log_probs_.data());
-    return_free_memory();
+    lexicon = std::make_unique<const Lexicon>(std::move(entries), unigram_log_probs_);
   });
   return *lexicon;
 }
@@ -303,25 +296,14 @@ const LookAhead* NgramLm::look_ahead(bool of_pronunciations) const {
   auto& look_ahead = look_aheads_[of_pronunciations];
   std::call_once(look_ahead_once_[of_pronunciations], [&] {
     look_ahead = std::make_unique<const LookAhead>(*this, lexicon(of_pronunciations));
-    return_free_memory();
   });
   return look_ahead.get();
-}
-
-// Checks that the continuations of each context are sorted by their last word, without duplicates.
-void NgramLm::check_children(const Level& parents, const Level& level) const {
-  for (std::size_t i = 0; i < parents.count; ++i) {
-    const auto [first, last] = parents.children[i];
-    for (std::uint32_t k = first; k + 1 < last; ++k) {
-      if (level.words[k] >= level.words[k + 1]) throw_damaged("n-grams out of order");
-    }
-  }
 }
 
 std::int32_t NgramLm::find_child(std::size_t order, std::int32_t context, std::int32_t word) const noexcept {
   const auto [begin, end] = levels_[order - 1].children[static_cast<std::size_t>(context)];
   const PackedNumbers& words = levels_[order].words;
-  const std::size_t found = words.lower_bound(begin, end, static_cast<std::uint32_t>(word));
+  const std::size_t found = lower_bound(words, begin, end, static_cast<std::uint32_t>(word));
   return found < end && words[found] == static_cast<std::uint32_t>(word) ? static_cast<std::int32_t>(found) : -1;
 }
 
@@ -387,12 +369,11 @@ std::vector<double> NgramLm::pair_shares(bool of_pronunciations) const {
   std::vector<double> shares(256 * 256);
   double sum = 0.0;
   for (std::size_t i = 0; i < num_words(); ++i) {
-    const std::string_view spelling = word(static_cast<std::int32_t>(i));
-    if (spelling.front() == '<') continue;  // <s>, </s>, <unk>
-    const std::vector<std::string_view> forms = this->forms(static_cast<std::int32_t>(i), of_pronunciations);
-    const auto num_forms = static_cast<double>(std::max<std::size_t>(forms.size(), 1));
+    const auto word = static_cast<std::int32_t>(i);
+    if (this->word(word).front() == '<') continue;  // <s>, </s>, <unk>
+    const auto num_forms = static_cast<double>(std::max<std::size_t>(this->num_forms(word, of_pronunciations), 1));
     const double probability = std::exp(static_cast<double>(unigram_log_probs_[i])) / num_forms;
-    for (const std::string_view form : forms) {
+    for_each_form(word, of_pronunciations, [&](std::string_view form) {
       std::size_t before = ' ';
       for (const char letter : form) {
         const auto byte = static_cast<std::uint8_t>(letter);
@@ -401,7 +382,7 @@ std::vector<double> NgramLm::pair_shares(bool of_pronunciations) const {
       }
       shares[before * 256 + ' '] += probability;
       sum += probability * static_cast<double>(form.size() + 1);
-    }
+    });
   }
   for (double& share : shares) share = sum > 0.0 ? share / sum : 0.0;
   return shares;

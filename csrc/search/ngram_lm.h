@@ -3,7 +3,8 @@
 //
 // The n-grams of each order are sorted, so those with the same (n-1)-gram prefix are adjacent. They form a trie, as in
 // Heafield 2011, "KenLM: Faster and smaller language model queries". A state holds the positions of the last 1, 2, ...
-// words, so scoring a word takes one binary search per order.
+// words, so scoring a word takes one binary search per order. The tables stand in the file as they are read, so that
+// processes that map the file share their memory.
 #pragma once
 
 #include <array>
@@ -16,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "file_bytes.h"
 #include "search/lexicon.h"
 #include "search/look_ahead.h"
 #include "search/packed_numbers.h"
@@ -33,7 +35,7 @@ class NgramLm {
   struct Quantized {
     float low = 0.0f;
     float step = 0.0f;
-    std::vector<std::uint8_t> codes;
+    const std::uint8_t* codes = nullptr;
 
     float operator[](std::size_t i) const noexcept { return low + step * static_cast<float>(codes[i]); }
   };
@@ -52,9 +54,11 @@ class NgramLm {
     PackedRanges children;  // range of each n-gram in the next level; not for the highest order
   };
 
-  // `data`, `size`: the whole file, needed only during the call. Throws std::invalid_argument if it is not a valid
-  // file.
-  NgramLm(const std::uint8_t* data, std::size_t size);
+  // file: the whole file, which is kept. Throws std::invalid_argument if it is not a valid file.
+  explicit NgramLm(FileBytes file);
+  // The same for a file of which a copy is kept.
+  NgramLm(const std::uint8_t* data, std::size_t size)
+      : NgramLm(FileBytes(std::vector<std::uint8_t>(data, data + size))) {}
 
   State begin() const noexcept { return begin_; }  // the state at the beginning of a sentence
 
@@ -64,7 +68,7 @@ class NgramLm {
   std::int32_t find(std::string_view word) const noexcept;  // unknown() if outside the vocabulary
   std::string_view word(std::int32_t word) const noexcept {
     const std::uint32_t* const start = word_starts_.data() + word;
-    return std::string_view(text_.data() + start[0], start[1] - start[0] - 1);
+    return text_.substr(start[0], start[1] - start[0] - 1);
   }
   std::int32_t unknown() const noexcept { return unknown_; }
   std::int32_t end_of_sentence() const noexcept { return end_of_sentence_; }
@@ -81,14 +85,14 @@ class NgramLm {
   // Size of the pronunciations at the end of the file, in bytes.
   std::size_t pronunciations_size() const noexcept { return pronunciations_size_; }
   // The file of the G2P model for other words; empty if there is none.
-  const std::vector<std::uint8_t>& g2p() const noexcept { return g2p_; }
+  const FileBytes& g2p() const noexcept { return g2p_; }
 
   // log P(byte | before) of each pair of adjacent bytes, [before * 256 + byte], smoothed, in a text with the words'
   // unigram probabilities and a space around every word. The bytes are those of the pronunciations or of the spellings.
   // Computed on first use.
   const std::vector<float>& pair_log_probs(bool of_pronunciations = false) const;
 
-  // Built on first use, which takes about as long as opening the file. By pronunciation, or else by spelling.
+  // Built on first use. By pronunciation, or else by spelling.
   const Lexicon& lexicon(bool of_pronunciations = false) const;
   // The look-ahead for one of these lexicons; null if the file has no bigrams.
   const LookAhead* look_ahead(bool of_pronunciations) const;
@@ -109,24 +113,29 @@ class NgramLm {
 
  private:
   std::vector<double> pair_shares(bool of_pronunciations) const;
-  std::vector<std::string_view> forms(std::int32_t word, bool of_pronunciations) const;
+  std::size_t num_forms(std::int32_t word, bool of_pronunciations) const noexcept;
+  template <typename Use>
+  void for_each_form(std::int32_t word, bool of_pronunciations, Use use) const;
   std::int32_t find_word(std::string_view word) const noexcept;  // -1 if outside the vocabulary
   std::int32_t find_child(std::size_t order, std::int32_t context, std::int32_t word) const noexcept;
-  void check_children(const Level& parents, const Level& level) const;
 
   class Reader;
   void read_words(Reader& reader);
   void read_ngrams(Reader& reader);
+  void read_children(Reader& reader, Level& parents, Level& level);
   void read_pronunciations(Reader& reader);
 
-  std::string text_;                        // the words, with a separator after each
+  FileBytes file_;  // all pointers below are into it
+  std::string_view text_;                   // the words, with a separator after each
   std::vector<std::uint32_t> word_starts_;  // start of each word in `text_`, and the end
-  std::vector<float> unigram_log_probs_;
+  const float* unigram_log_probs_ = nullptr;
   std::vector<Level> levels_;
   std::vector<std::string> phones_;
-  std::vector<std::uint8_t> pronunciation_bytes_;
-  std::vector<std::uint32_t> pronunciations_;  // offset of each word in pronunciation_bytes_
-  std::vector<std::uint8_t> g2p_;
+  // Of each word: the number of its pronunciations, and for each the number of its phones, and these. Begins at the
+  // byte `pronunciations_[word]`.
+  const std::uint8_t* pronunciation_bytes_ = nullptr;
+  std::vector<std::uint32_t> pronunciations_;
+  FileBytes g2p_;
   std::size_t pronunciations_size_ = 0;
   // [0]: by spelling, [1]: by pronunciation
   mutable std::once_flag lexicon_once_[2], look_ahead_once_[2], pair_log_probs_once_[2];

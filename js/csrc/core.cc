@@ -67,8 +67,7 @@ val to_array(const std::vector<std::string>& texts) {
 
 std::shared_ptr<NgramLm> make_lm(const val& bytes) {
   return guarded([&] {
-    const std::vector<std::uint8_t> data = to_vector<std::uint8_t>(bytes);
-    return std::make_shared<NgramLm>(data.data(), data.size());
+    return std::make_shared<NgramLm>(FileBytes(to_vector<std::uint8_t>(bytes)));
   });
 }
 

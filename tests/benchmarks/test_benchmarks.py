@@ -64,6 +64,12 @@ def test_whisper_is_measured_beside_it(tones: tuple[Path, Path], monkeypatch: py
     assert ours["wer"] > 0 and whisper["wer"] == 0 and "3" in whisper["program"]
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+def test_opening_is_measured_by_part() -> None:
+    output = run("opening", "--num-runs", "1")
+    assert re.search(r"(?s)language model +0\.\d.*import of NumPy \d\.\d.*own memory +\d+ MB", output), output
+
+
 def test_live_recognition_is_measured_with_both_passes(tones: tuple[Path, Path]) -> None:
     output = run_here("live_wer", str(tones[1]), "--num-utterances", "2", "--chunk-ms", "320", "--json")
     rows = json.loads(output)

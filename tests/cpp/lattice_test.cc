@@ -22,7 +22,7 @@ constexpr LmFusionOptions kLatticeWeights{0.7f, -0.5f, 1.0f, 0.0f};  // LM, word
 constexpr std::size_t kNumSlots = 4;                          // frames with a token; each is followed by a blank
 
 // A word said as P is A or B; the others have one pronunciation each.
-const std::string kTwoPhones("\3\0\0\0P\nT\0\0\0\1\1\0\1\2\0\1\2\1\1\1\0\0\0\0\0", 26);
+const std::string kTwoPhones("\3\0\0\0P\nT\0\0\0\1\1\x80\1\2\x80\x81\2\1\x81\1\x80\0\0\0\0", 26);
 
 struct Search {
   std::shared_ptr<const NgramLm> lm;

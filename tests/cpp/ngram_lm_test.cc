@@ -9,6 +9,7 @@
 #include <memory>
 #include <new>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -93,34 +94,25 @@ const std::vector<std::string> kPhones{"P", "T", "K"};
 std::vector<std::uint8_t> random_file(std::mt19937& random) {
   std::string text = "</s>\n<s>\n<unk>";
   for (std::uint32_t i = kFirstWord; i < kManyWords; ++i) text += "\nW" + std::to_string(10 + i);
-  std::vector<std::vector<std::uint32_t>> following(kManyWords);
-  std::uint32_t num_bigrams = 0;
-  for (auto& words : following) {
+  text += '\n';
+  std::vector<std::uint32_t> lengths, following;
+  for (std::uint32_t context = 0; context < kManyWords; ++context) {
+    const std::size_t before = following.size();
     for (std::uint32_t word = 0; word < kManyWords; ++word) {
-      if (random() % 4 == 0) words.push_back(word);
+      if (random() % 4 == 0) following.push_back(word);
     }
-    num_bigrams += static_cast<std::uint32_t>(words.size());
+    lengths.push_back(static_cast<std::uint32_t>(following.size() - before));
   }
+  const auto num_bigrams = static_cast<std::uint32_t>(following.size());
   Writer w;
-  w.text("ASRNGRAM").number(1).number(0).number(0).number(2).number(kManyWords).number(num_bigrams);
+  w.text("ASRNGRAM").number(2).number(0).number(0).number(2).number(kManyWords).number(num_bigrams);
   w.number(static_cast<std::uint32_t>(text.size())).text(text);
   std::vector<float> log_probs(kManyWords);
   for (float& log_prob : log_probs) log_prob = -0.25f * static_cast<float>(4 + random() % 40);
-  for (const float log_prob : log_probs) w.real(log_prob);
-  const auto rank = [&](std::uint32_t word) {
-    std::uint32_t better = 0;
-    for (std::uint32_t i = 0; i < kManyWords; ++i) {
-      better += log_probs[i] > log_probs[word] || (log_probs[i] == log_probs[word] && i < word);
-    }
-    return static_cast<std::uint8_t>(better);
-  };
+  w.table(log_probs);
   w.real(-2.0f).real(0.125f);
   for (std::uint32_t i = 0; i < kManyWords; ++i) w.code(static_cast<std::uint8_t>(random() % 20));
-  static_assert(kManyWords < 128, "these numbers have one byte each");
-  for (const auto& words : following) w.code(static_cast<std::uint8_t>(words.size()));
-  for (const auto& words : following) {
-    for (const std::uint32_t word : words) w.code(rank(word));
-  }
+  w.children(lengths, following, kManyWords);
   w.real(-8.0f).real(0.0625f);
   for (std::uint32_t i = 0; i < num_bigrams; ++i) w.code(static_cast<std::uint8_t>(random() % 120));
   w.number(5).text("P\nT\nK");
@@ -130,7 +122,7 @@ std::vector<std::uint8_t> random_file(std::mt19937& random) {
     if (is_mark) continue;
     const std::uint32_t length = 1 + random() % 3;
     w.code(static_cast<std::uint8_t>(length));
-    for (std::uint32_t k = 0; k < length; ++k) w.code(static_cast<std::uint8_t>(random() % 3));
+    for (std::uint32_t k = 0; k < length; ++k) w.code(static_cast<std::uint8_t>(0x80 + random() % 3));
   }
   w.number(0);
   seal(w.bytes);
@@ -173,6 +165,77 @@ TEST(LookAhead, FindsTheLikeliestContinuationOfEachBeginning) {
         }
       }
       ASSERT_EQ(found.best_log_prob, best) << context;
+    }
+  }
+}
+
+TEST(LookAhead, ThreadsThatSortTheSameContinuationsAgree) {
+  std::mt19937 random(8);
+  const auto lm = random_lms(random, 1).front();
+  const Lexicon& lexicon = lm->lexicon(true);
+  const LookAhead& look_ahead = *lm->look_ahead(true);
+  std::vector<std::vector<float>> found(4);
+  std::vector<std::thread> threads;
+  for (auto& log_probs : found) {
+    threads.emplace_back([&] {
+      LookAhead::Cache cache;
+      for (std::int32_t word = 0; word < static_cast<std::int32_t>(kManyWords); ++word) {
+        for (std::int32_t i = 0; i < lexicon.num_children(Lexicon::kRoot); ++i) {
+          const std::int32_t child = lexicon.first_child(Lexicon::kRoot) + i;
+          log_probs.push_back(look_ahead.begin(word, child, cache).best_log_prob);
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(found[0].size(), kManyWords * 3u);
+  for (const auto& log_probs : found) EXPECT_EQ(log_probs, found[0]);
+}
+
+// A lexicon made entry by entry.
+TEST(Lexicon, IsTheTrieOfItsEntries) {
+  std::mt19937 random(9);
+  for (int trial = 0; trial < 30; ++trial) {
+    std::vector<std::string> texts(1 + random() % 300);
+    std::vector<float> log_probs(texts.size());
+    std::vector<Lexicon::Entry> entries;
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      texts[i] = random() % 3 == 0 ? "COMMON BEGINNING" : "";  // longer than what is sorted at once
+      for (std::size_t k = 0; k <= random() % 4; ++k) texts[i] += static_cast<char>(0x7e + random() % 4);
+      log_probs[i] = -static_cast<float>(random() % 20);
+      for (std::size_t k = 0; k <= random() % 2; ++k) entries.push_back({texts[i], static_cast<std::int32_t>(i)});
+    }
+    const Lexicon lexicon(entries, log_probs.data());
+    std::set<std::string> prefixes;
+    for (const std::string& text : texts) {
+      for (std::size_t size = 0; size <= text.size(); ++size) prefixes.insert(text.substr(0, size));
+    }
+    ASSERT_EQ(lexicon.num_nodes(), prefixes.size());
+    ASSERT_EQ(lexicon.num_places(), texts.size());
+    for (const std::string& prefix : prefixes) {
+      std::int32_t node = Lexicon::kRoot;
+      for (const char byte : prefix) node = lexicon.child(node, static_cast<std::uint8_t>(byte));
+      ASSERT_NE(node, Lexicon::kNone);
+      std::vector<std::pair<float, std::int32_t>> words;
+      float best = -INFINITY;
+      std::uint32_t first = 0;
+      for (std::size_t i = 0; i < texts.size(); ++i) {
+        first += texts[i] < prefix;
+        if (texts[i].compare(0, prefix.size(), prefix) == 0) best = std::max(best, log_probs[i]);
+        if (texts[i] == prefix) words.emplace_back(-log_probs[i], static_cast<std::int32_t>(i));
+      }
+      std::sort(words.begin(), words.end());
+      ASSERT_EQ(lexicon.best_log_prob(node), best);
+      ASSERT_EQ(lexicon.first_place(node), first);
+      ASSERT_EQ(lexicon.num_words(node), std::min(words.size(), Lexicon::kMaxWords));
+      for (std::size_t i = 0; i < lexicon.num_words(node); ++i) ASSERT_EQ(lexicon.words(node)[i], words[i].second);
+      std::set<std::uint8_t> bytes;
+      for (std::int32_t i = 0; i < lexicon.num_children(node); ++i) {
+        const std::uint8_t byte = lexicon.byte(lexicon.first_child(node) + i);
+        ASSERT_TRUE(bytes.empty() || *bytes.rbegin() < byte);
+        bytes.insert(byte);
+        ASSERT_TRUE(prefixes.count(prefix + static_cast<char>(byte)));
+      }
     }
   }
 }
@@ -291,9 +354,44 @@ TEST(NgramLm, NamesAnotherVersion) {
     const NgramLm lm(bytes.data(), bytes.size());
     ADD_FAILURE() << "accepted";
   } catch (const std::invalid_argument& error) {
-    EXPECT_STREQ(error.what(), "not a language model of asr-stream, or a damaged one: its version is 4, and this "
-                               "release reads version 1; write it again with `asr lm`");
+    EXPECT_STREQ(error.what(), "a language model of version 4, and this release reads version 2; write it again with "
+                               "`asr lm`");
   }
+  bytes[8] = 1;
+  try {
+    const NgramLm lm(bytes.data(), bytes.size());
+    ADD_FAILURE() << "accepted";
+  } catch (const std::invalid_argument& error) {
+    EXPECT_STREQ(error.what(), "a language model of version 1, and this release reads version 2: it was made by an "
+                               "older release; write it again with `asr lm`");
+  }
+}
+
+TEST(NgramLm, ReadsAFileAtAnyAddress) {
+  const auto bytes = small_file(kPronounced);
+  std::vector<std::uint64_t> aligned(bytes.size() / 8 + 2);
+  for (std::size_t offset = 0; offset < 8; ++offset) {
+    auto* at = reinterpret_cast<std::uint8_t*>(aligned.data()) + offset;
+    std::copy(bytes.begin(), bytes.end(), at);
+    const NgramLm lm(FileBytes(at, bytes.size(), nullptr));
+    NgramLm::State state = lm.begin();
+    EXPECT_FLOAT_EQ(lm.advance(state, kA), -0.5f);
+    EXPECT_FLOAT_EQ(lm.advance(state, kAb), -0.25f);
+  }
+}
+
+TEST(NgramLm, KeepsAFileWithoutACopy) {
+  const auto file = small_file(kPronounced);
+  std::weak_ptr<const void> kept;
+  {
+    const FileBytes bytes{std::vector<std::uint8_t>(file)};
+    kept = bytes.owner;
+    const NgramLm lm(bytes);
+    EXPECT_GT(lm.bigram_log_probs().codes, bytes.data);
+    EXPECT_LT(lm.bigram_log_probs().codes, bytes.data + bytes.size);
+    EXPECT_EQ(kept.use_count(), 2);
+  }
+  EXPECT_TRUE(kept.expired());
 }
 
 TEST(NgramLm, RefusesNumbersThatTheFileCannotHold) {
@@ -309,13 +407,19 @@ TEST(NgramLm, RefusesNumbersThatTheFileCannotHold) {
       EXPECT_NE(std::string(error.what()).find(message), std::string::npos) << error.what();
     }
   };
-  const std::size_t counts = kHeadSize + 4 * 5 + 21 + 4 * kNumWords + 8 + kNumWords;  // of bigrams
-  const std::size_t words = counts + kNumWords;
-  refused(kHeadSize + 8, {0xff, 0xff, 0xff, 0x3f}, "ends within its n-grams");  // a gigabyte of bigrams
-  refused(counts + 1, {9}, "a broken index");
-  refused(counts, {0xff, 0xff, 0xff, 0xff}, "numbers of n-grams are too large");
-  refused(words, {kNumWords}, "n-grams of words that it does not have");
-  refused(words + 3, {0}, "n-grams out of order");
+  const auto aligned = [](std::size_t at) { return (at + 7) / 8 * 8; };
+  const std::size_t log_probs = aligned(kHeadSize + 4 * 5 + 22);
+  const std::size_t num_ends = log_probs + 4 * kNumWords + 8 + kNumWords;  // of the ranges of bigrams
+  const std::size_t blocks = aligned(num_ends + 4), lengths = aligned(blocks + 4), words = aligned(lengths + kNumWords);
+  refused(kHeadSize + 8, {0xff, 0xff, 0xff, 0x3f}, "a broken index");  // a gigabyte of bigrams
+  refused(kHeadSize + 8, {0xff, 0xff, 0xff, 0x7f}, "is not in [0, 1073741824]");
+  refused(kHeadSize + 4 * 5 + 21, {'C'}, "its last word has no end");
+  refused(log_probs, {0, 0, 0xc0, 0x7f}, "unigram log-probabilities are not within");  // NaN
+  refused(num_ends, {0xff, 0xff, 0xff, 0xff}, "ends within its numbers of n-grams");
+  refused(lengths, {9}, "a broken index");
+  refused(blocks, {1}, "a broken index");
+  refused(blocks, {0, 0, 0, 0x80}, "a broken index");   // there are no long blocks
+  refused(words, {0xff}, "n-grams of words that it does not have");
 }
 
 TEST(NgramLm, RefusesPronunciationsOfNoKnownPhones) {
@@ -326,9 +430,10 @@ TEST(NgramLm, RefusesPronunciationsOfNoKnownPhones) {
     w.code(0).code(0).number(0);
     return small_lm({w.bytes.begin(), w.bytes.end()}).pronunciations(kA).size();
   };
-  EXPECT_EQ(read("P\nQ", {1, 2, 0, 1}), 1u);
-  EXPECT_THROW(read("P\nP", {1, 1, 0}), std::invalid_argument);
-  EXPECT_THROW(read("P\nQ", {1, 1, 2}), std::invalid_argument);
+  EXPECT_EQ(read("P\nQ", {1, 2, 0x80, 0x81}), 1u);
+  EXPECT_THROW(read("P\nP", {1, 1, 0x80}), std::invalid_argument);
+  EXPECT_THROW(read("P\nQ", {1, 1, 0x82}), std::invalid_argument);
+  EXPECT_THROW(read("P\nQ", {1, 1, 0x7f}), std::invalid_argument);
   EXPECT_THROW(read("P\nQ", {1, 0}), std::invalid_argument);
 }
 
@@ -346,8 +451,14 @@ TEST(NgramLm, AnyDamageIsRefusedOrHarmless) {
       for (int k = 0; k < 8; ++k) {
         lm.advance(state, static_cast<std::int32_t>(random() % lm.num_words()));
       }
-      std::int32_t node = Lexicon::kRoot;
-      for (int k = 0; k < 4 && node != Lexicon::kNone; ++k) node = lm.lexicon().child(node, 'A' + random() % 2);
+      LookAhead::Cache cache;
+      const LookAhead* look_ahead = lm.look_ahead(false);
+      for (std::int32_t word = 0; look_ahead && word < static_cast<std::int32_t>(lm.num_words()); ++word) {
+        const Lexicon& lexicon = lm.lexicon();
+        for (std::int32_t i = 0; i < lexicon.num_children(Lexicon::kRoot); ++i) {
+          look_ahead->begin(word, lexicon.first_child(Lexicon::kRoot) + i, cache);
+        }
+      }
     } catch (const std::invalid_argument&) {
       ++refused;
     }

@@ -93,7 +93,7 @@ struct Phones {
 };
 
 Phones phones() {
-  const std::string two("\3\0\0\0P\nT\0\0\0\1\1\0\0\1\1\0\0\0\0\0", 21);
+  const std::string two("\3\0\0\0P\nT\0\0\0\1\1\x80\0\1\1\x80\0\0\0\0", 21);
   const auto bytes = small_file(two);
   const auto lm = std::make_shared<const NgramLm>(bytes.data(), bytes.size());
   return {lm, std::make_shared<const LmFusion>(lm, std::vector<std::string>{"", "a"}, LmFusionOptions(), nullptr,

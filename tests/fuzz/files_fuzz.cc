@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "api/failure.h"
 #include "checksum.h"
@@ -76,12 +77,18 @@ void read_lm(const std::string& file) {
   for (const bool of_pronunciations : {false, true}) {
     if (lm.phones().empty() && of_pronunciations) break;
     lm.pair_log_probs(of_pronunciations);
-    if (lm.num_words() < 1000) lm.look_ahead(of_pronunciations);
+    if (lm.num_words() > 1000 || lm.order() < 2) continue;
+    const Lexicon& lexicon = lm.lexicon(of_pronunciations);
+    LookAhead::Cache cache;
+    for (std::size_t word = 0; lexicon.num_children(Lexicon::kRoot) > 0 && word < lm.num_words(); ++word) {
+      lm.look_ahead(of_pronunciations)
+          ->begin(static_cast<std::int32_t>(word), lexicon.first_child(Lexicon::kRoot), cache);
+    }
   }
 }
 
 void read_g2p(const std::string& file) {
-  const G2p g2p(reinterpret_cast<const std::uint8_t*>(file.data()), file.size());
+  const G2p g2p{FileBytes(std::vector<std::uint8_t>(file.begin(), file.end()))};
   for (const char* word : {"A", "PHA'", "\xC3\x89\x41", "\x89\xFF"}) g2p.pronounce(word, 3);
 }
 

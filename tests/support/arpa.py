@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from asr._core import checksum
-from asr.lm.packed import HEAD_SIZE, pack, read_arpa
+from asr.lm.packed import pack, read_arpa
 
 UNIGRAMS = ("-99 <s> -0.2", "-1.2 </s>", "-2.0 <unk> -0.1", "-0.6 A -0.3", "-0.9 AB -0.2", "-1.5 B -0.1")
 """A model of three words; tests add their own words."""
@@ -22,8 +21,3 @@ def arpa(*orders: Iterable[str]) -> str:
 def packed(*orders: Iterable[str]) -> bytes:
     """The same model, packed."""
     return pack(*read_arpa(iter(arpa(*orders).splitlines())))
-
-
-def sealed(data: bytes) -> bytes:
-    """A packed file that was changed, with a correct checksum."""
-    return data[: HEAD_SIZE - 8] + checksum(data[HEAD_SIZE:]).to_bytes(8, "little") + data[HEAD_SIZE:]

@@ -119,7 +119,9 @@ ASR_API void asr_settings_free(asr_settings *settings);
 
 /* Sets a value by its name; NULL for the default. Used by asr_model_load:
  *   "lm"           path of a language model, a file of `asr lm`. Without one, a model with phones, such as the bundled
- *                  one, makes about seven times as many errors, and the log warns
+ *                  one, makes about seven times as many errors, and the log warns. The file is mapped, except on
+ *                  Windows, so processes share its memory: while a model is open, replace it by renaming another file,
+ *                  and never write into it
  *   "neural_lm"    path of a neural language model that rescores finals, a file of `asr export`, with or without lm;
  *                  not with search greedy or phrases
  *   "punctuation"  path of a model for case and punctuation, a file of `asr export`; endpoints also depend on it;
