@@ -74,12 +74,14 @@ def test_it_describes_the_same_to_programs(capsys: pytest.CaptureFixture[str]) -
     found = json.loads(capsys.readouterr().out)
     assert (found["format_version"], found["opset"]) == (FORMAT_VERSION, 18)
     assert found["num_bytes"] == bundled_model("float32").stat().st_size
-    states = ("state_keys", "state_values", "state_num_frames", "state_speaker_sums")
+    states = ("state_keys_values", "state_num_frames", "state_speaker_sums")
     assert tuple(node["name"] for node in found["inputs"]) == (*ENCODER_INPUTS, *states)
     news = tuple(f"new_{name}" for name in states)
     assert tuple(node["name"] for node in found["outputs"]) == (*ENCODER_OUTPUTS, *news, PHONE_OUTPUT)
     meta = found["metadata"]
-    cache = {"name": "state_keys", "type": "tensor(float)", "shape": ["N", meta["num_layers"], "C", meta["dim"]]}
+    num_heads = meta["config"]["model"]["num_heads"]
+    shape = ["N", meta["num_layers"] * 2 * num_heads, "C", meta["dim"] // num_heads]
+    cache = {"name": "state_keys_values", "type": "tensor(float)", "shape": shape}
     assert found["inputs"][2] == cache
     assert tuple(node["name"] for node in found["decoder"]["inputs"])[: len(DECODER_INPUTS)] == DECODER_INPUTS
     assert meta["quantization"] == "none" and meta["tokens"][0] == "<blk>"
