@@ -48,7 +48,9 @@ def test_it_describes_the_bundled_model_to_people(capsys: pytest.CaptureFixture[
     assert "80 log-mel bins, 20 to 7600 Hz, windows of 25 ms every 10 ms (povey), 16000 Hz" in lines["features"]
     assert f"steps {meta.training['steps']}, " in lines["training"]
     assert "wer" not in lines["training"], "the mean of two runs has errors of neither"
-    assert f"state_keys (N, {meta.num_layers}, C, {meta.dim}) float" in lines["inputs"]
+    num_heads = meta.config["model"]["num_heads"]
+    shape = f"(N, {meta.num_layers * 2 * num_heads}, C, {meta.dim // num_heads})"
+    assert f"state_keys_values {shape} float" in lines["inputs"]
     assert f"log_probs (N, (T-3)/4, {meta.vocab_size}) float" in lines["outputs"]
     assert "both graphs" in lines["checked"]
 
