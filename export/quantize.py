@@ -1,9 +1,8 @@
 """Smaller weights: int8 matrix products for CPUs, and float16 storage for the rest.
 
-int8: weights are symmetric, with one scale per output column. Each row of activations (one frame of one stream) is
-quantized to uint8 at run time with its own scale, so that its result is bit-identical in any batch. Rows after a norm
-have a known range and share a constant scale, which takes a third of the operators. Convolutions stay float: they are
-less than a hundredth of the weights.
+int8: weights are symmetric, with one scale per output column. Activations are quantized to uint8 at run time. Rows
+(frames) of a known range share a constant scale; any other row has its own scale, which takes about ten operators more.
+So a row is bit-identical in any batch. Convolutions stay float: they are less than a hundredth of the weights.
 
 Two choices make the numbers equal on most processors. Weights use 7 of the 8 bits: without VNNI, ONNX Runtime's x86
 kernels add two uint8 x int8 products in 16 bits, where 2 x 255 x 127 saturates and 2 x 255 x 64 does not. Scales of
@@ -28,31 +27,39 @@ MAX_WEIGHT = 64
 """Largest magnitude of an int8 weight."""
 MIN_SCALE = 1e-30
 """Added to the scale of a row, so that a row of zeros is not divided by zero."""
+SMALLEST = 1 / 8
+"""`smallest` of the encoder: the operators of a smaller product take longer than the product in float."""
 NON_NEGATIVE = ("Relu", "Softmax")
 """Operators with non-negative results, which use all 8 bits for the magnitude."""
 
 
 def quantize(
-    graph: onnx.ModelProto, ranges: Mapping[str, float] = MappingProxyType({}), *, tables: bool = False
+    graph: onnx.ModelProto,
+    ranges: Mapping[str, float] = MappingProxyType({}),
+    *,
+    tables: bool = False,
+    smallest: float = 0.0,
 ) -> onnx.ModelProto:
     """The same graph with its constant matrices in int8; a graph without any is returned unchanged.
 
     ranges: the largest magnitude of values with one scale for all rows; other values get a scale per row at run time.
     tables: also of matrices whose rows are looked up; the rows are converted to float32.
+    smallest: matrices smaller than this share of the largest one stay float.
     """
     out = onnx.ModelProto()
     out.CopyFrom(graph)
     matrices = {i.name: to_array(i) for i in graph.graph.initializer if i.data_type == onnx.TensorProto.FLOAT}
+    multiplied = {node.input[1] for node in graph.graph.node if node.op_type == "MatMul"} & matrices.keys()
+    least = smallest * max((matrices[name].size for name in multiplied), default=0)
     inferred = onnx.shape_inference.infer_shapes(graph).graph.value_info
     two_axes = {value.name for value in inferred if len(value.type.tensor_type.shape.dim) == 2}
-    rewriter = _Rewriter(
-        graph.graph.input[0].name,
-        {name: node.op_type for node in graph.graph.node for name in node.output},
-        two_axes,
-        ranges,
-    )
+    operators: dict[str, str] = {}
     for node in graph.graph.node:
-        if node.op_type == "MatMul" and node.input[1] in matrices:
+        moves = node.op_type in ("Reshape", "Transpose")
+        operators |= dict.fromkeys(node.output, operators.get(node.input[0], "") if moves else node.op_type)
+    rewriter = _Rewriter(graph.graph.input[0].name, operators, two_axes, ranges)
+    for node in graph.graph.node:
+        if node.op_type == "MatMul" and node.input[1] in multiplied and matrices[node.input[1]].size >= least:
             rewriter.multiply(node.input[0], node.input[1], matrices[node.input[1]], node.output[0])
         elif tables and node.op_type == "Gather" and matrices.get(node.input[0], np.empty(0)).ndim == 2:
             rewriter.look_up(node, matrices[node.input[0]])
@@ -68,7 +75,7 @@ class _Rewriter:
     def __init__(
         self, any_input: str, operators: dict[str, str], two_axes: set[str], ranges: Mapping[str, float]
     ) -> None:
-        """operators: the operator that computes each value. two_axes: values known to be matrices."""
+        """operators: the operator that computes the numbers of each value. two_axes: values known to be matrices."""
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[str, onnx.TensorProto] = {}
         self._input = any_input

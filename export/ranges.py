@@ -1,6 +1,7 @@
 """The ranges of activations, for int8 products with one scale for all rows (see asr.export.quantize).
 
-The magnitudes of rows after a norm vary little: the largest is about twice most others.
+They are recorded for the products of the layers. The magnitudes of rows after a norm vary little: the largest is about
+twice most others. Rows after the attention are means of such products, and hidden units are one product away.
 """
 
 from __future__ import annotations
@@ -22,16 +23,18 @@ from asr.model.model import AsrModel
 from asr.runtime.onnx_session import open_session
 
 SAMPLE = Path(asr.__file__).parent / "samples" / "sample.wav"
+AFTER_LAYERS = ("attention.out.", "feed_forward.down.")
+"""In the names of matrices whose rows come from an attention or an activation."""
 MARGIN = 1.25
 """Range of an activation relative to the maximum in the examples; larger values are clipped."""
 
 Array = npt.NDArray[Any]
 
 
-def ranges_after_norms(
+def ranges_in_layers(
     graph: onnx.ModelProto, model: AsrModel, run: Callable[[Any, Array, Case], object], case: Case
 ) -> dict[str, float]:
-    """The range of each norm's result that is multiplied by a constant matrix, keyed by name.
+    """The range of the rows of each product in the layers that follow a norm, an attention or an activation, by name.
 
     Products of the CTC heads are excluded, so that non-finite rows remain visible in the results.
 
@@ -39,7 +42,12 @@ def ranges_after_norms(
     case: gives the chunk and the left context.
     """
     norms = {node.output[0] for node in graph.graph.node if node.op_type == "LayerNormalization"}
-    recorder = Recorder(graph, {rows for rows, weight in constant_products(graph) if "ctc." not in weight} & norms)
+    names = {
+        rows
+        for rows, weight in constant_products(graph)
+        if (rows in norms and "ctc." not in weight) or any(name in weight for name in AFTER_LAYERS)
+    }
+    recorder = Recorder(graph, names)
     for features in _examples(model):
         num_chunks = len(features) // (SUBSAMPLING * case.chunk_size) - 1
         run(recorder, features[None], case._replace(batch_size=1, num_chunks=num_chunks))

@@ -1,7 +1,8 @@
 """Files for sherpa-onnx: the step function with the interface of its streaming recognizer.
 
 `zipformer2_ctc` has one file per latency and any batch size. The runtime passes the states of a Zipformer by position.
-For each layer we use the keys and the two halves of the values; the other states are empty or pass through.
+For each layer we use the keys and the two halves of the values, whose numbers are in an order of our own; the other
+states are empty or pass through.
 
 The file traces AsrModel.step, with the token head alone or with the phone head and a graph that finds words (see
 asr.export.decoding_graph). The runtime steps whole chunks only, so a client sends some silence after the last sample.
@@ -34,8 +35,8 @@ from asr.export.parity import (
     step_torch,
     whole_lengths,
 )
-from asr.export.quantize import quantize
-from asr.export.ranges import ranges_after_norms
+from asr.export.quantize import SMALLEST, quantize
+from asr.export.ranges import ranges_in_layers
 from asr.features import ENCODER_FRAME_MS, FEATURE_OVERLAP, LOG_FLOOR, NUM_MEL_BINS, SUBSAMPLING
 from asr.files import replacing
 from asr.model.encoder import Cache, EncoderCache, SpeakerCache
@@ -44,6 +45,8 @@ from asr.model.speaker import NUM_SUMS as NUM_SPEAKER_SUMS
 from asr.runtime.onnx_session import open_session
 
 STATES_OF_A_LAYER = ("cached_key", "cached_nonlin_attn", "cached_val1", "cached_val2", "cached_conv1", "cached_conv2")
+KEYS_AND_VALUES = (0, 2, 3)
+"""Indexes of the states of a layer that are used."""
 EMBED_STATES = (128, 3, 19)
 """Shapes per stream, as created by the runtime. The first elements store the sums of an encoder with a running mean."""
 NUM_CHUNKS = 50
@@ -94,23 +97,25 @@ class ZipformerGraph(nn.Module):
                 twice; then embed_states (N, 128, 3, 19) and processed_lens (N,) int64, the encoder frames so far.
         Returns log_probs (N, c, V) and the next states.
         """
-        layers = [states[index : index + 6] for index in range(0, len(states) - 2, 6)]
+        used = [states[index + each] for index in range(0, len(states) - 2, 6) for each in KEYS_AND_VALUES]
         embed_states, processed_lens = states[-2:]
-        keys = torch.stack([layer[0].transpose(0, 1) for layer in layers], 1)
-        values = torch.stack([torch.cat((layer[2], layer[3]), -1).transpose(0, 1) for layer in layers], 1)
+        size, heads = used[0].shape[0], self.model.config.num_heads
+        shape = (heads * 2 * self.model.config.encoder_layers, size, self.model.config.dim // heads)
+        keys_values = torch.cat([state.transpose(0, 1).flatten(1) for state in used], 1).unflatten(1, shape)
         num_valid = torch.full_like(processed_lens, x.shape[1])
         spare = embed_states.flatten(1)
-        cache: Cache = EncoderCache(keys, values, processed_lens)
+        cache: Cache = EncoderCache(keys_values, processed_lens)
         if self.model.config.running_mean:
-            cache = SpeakerCache(keys, values, processed_lens, spare[:, :NUM_SPEAKER_SUMS])
+            cache = SpeakerCache(keys_values, processed_lens, spare[:, :NUM_SPEAKER_SUMS])
         letters, _, new, phones = self.model.step(x, num_valid, cache)
         if isinstance(new, SpeakerCache):
             spare = torch.cat((new.speaker_sums, spare[:, NUM_SPEAKER_SUMS:]), 1)
-        out = [phones if self.phones else letters]
-        for index, (_, nonlin, _, _, conv1, conv2) in enumerate(layers):
-            first, second = new.values[:, index].transpose(0, 1).chunk(2, -1)
-            out += [new.keys[:, index].transpose(0, 1), nonlin, first, second, conv1, conv2]
-        return (*out, spare.unflatten(1, EMBED_STATES), new.num_frames)
+        out = list(states[:-2])
+        parts = new.keys_values.flatten(1).split([size * state.shape[2] for state in used], 1)
+        for number, part in enumerate(parts):
+            layer, each = divmod(number, len(KEYS_AND_VALUES))
+            out[6 * layer + KEYS_AND_VALUES[each]] = part.unflatten(1, (size, -1)).transpose(0, 1)
+        return (phones if self.phones else letters, *out, spare.unflatten(1, EMBED_STATES), new.num_frames)
 
 
 def require_known_states(model: AsrModel) -> None:
@@ -227,10 +232,10 @@ def tokens_text(tokens: Sequence[str]) -> str:
     return "".join(f"{token} {id}\n" for id, token in enumerate(tokens))
 
 
-def run_zipformer(session: Any, features: FloatArray, case: Case) -> tuple[FloatArray, FloatArray, FloatArray]:
+def run_zipformer(session: Any, features: FloatArray, case: Case) -> tuple[FloatArray, FloatArray]:
     """Steps a session through features (N, T, 80), with states that start at zero, as in the runtime.
 
-    Returns log_probs (N, T', V), last keys and values (N, L, C, dim).
+    Returns log_probs (N, T', V), and the last keys and values (N, L * 2 * C * dim), in the order of EncoderCache.
     """
     names = [i.name for i in session.get_inputs()]
     states = [
@@ -241,9 +246,9 @@ def run_zipformer(session: Any, features: FloatArray, case: Case) -> tuple[Float
     for chunk, _ in chunks(features, whole_lengths(features), case):
         piece, *states = session.run(None, dict(zip(names, (chunk, *states), strict=True)))
         log_probs.append(piece)
-    keys = np.stack(states[0:-2:6]).transpose(2, 0, 1, 3)
-    values = np.concatenate((np.stack(states[2:-2:6]), np.stack(states[3:-2:6])), -1).transpose(2, 0, 1, 3)
-    return np.concatenate(log_probs, 1), keys, values
+    used = [states[index + each] for index in range(0, len(states) - 2, 6) for each in KEYS_AND_VALUES]
+    keys_values = [state.transpose(1, 0, 2).reshape(case.batch_size, -1) for state in used]
+    return np.concatenate(log_probs, 1), np.concatenate(keys_values, 1)
 
 
 def write_gated(
@@ -261,7 +266,8 @@ def write_gated(
     # The float graph is checked first, because int8 rounding hides small faults of a graph.
     for rounded in (False, True) if int8 else (False,):
         if rounded:
-            graph = quantize(graph, ranges_after_norms(graph, model, run_zipformer, cases[0]))
+            ranges = ranges_in_layers(graph, model, run_zipformer, cases[0])
+            graph = quantize(graph, ranges, smallest=SMALLEST)
         graph = _with_metadata(graph, metadata)
         part.write_bytes(graph.SerializeToString(deterministic=True))
         max_error, divergence = _check(model, part, cases, rounded, path.name, head)
@@ -277,16 +283,15 @@ def _check(model: AsrModel, file: Path, cases: Sequence[Case], int8: bool, name:
             features, _ = speech_like(model, case, seed)
             features = np.maximum(features, np.float32(LOG_FLOOR))  # the minimum of the filterbank
             features[:, 100:140] = LOG_FLOOR  # digital silence
-            streams, (keys, values, *_) = step_torch(model, features, whole_lengths(features), case)
-            expected = (np.stack([stream[head] for stream in streams]), keys, values)
+            streams, (keys_values, *_) = step_torch(model, features, whole_lengths(features), case)
+            expected = (np.stack([stream[head] for stream in streams]), keys_values.reshape(case.batch_size, -1))
             found = run_zipformer(session, features, case)
             max_error = max(
                 max_error, *(float(np.abs(a - b).max(initial=0)) for a, b in zip(expected, found, strict=True))
             )
             divergences.append((np.exp(expected[0]) * (expected[0] - found[0])).sum(-1).mean())
-            if keys.size:
-                difference = np.linalg.norm(expected[2] - found[2]) / np.linalg.norm(expected[2])
-                relative_error = max(relative_error, float(difference))
+            difference = np.linalg.norm(expected[1] - found[1]) / np.linalg.norm(expected[1])
+            relative_error = max(relative_error, float(difference))
     except Exception as error:  # ONNX Runtime raises its own types, RuntimeError and others
         raise ExportError(f"the exported graph {name} does not run: {str(error).splitlines()[0]}") from error
     divergence = float(np.mean(divergences))
@@ -294,7 +299,7 @@ def _check(model: AsrModel, file: Path, cases: Sequence[Case], int8: bool, name:
     if int8:
         bounds = [
             ("divergence of posteriors", divergence, MAX_DIVERGENCE),
-            ("relative error of the cached values", relative_error, MAX_RELATIVE_ERROR),
+            ("relative error of the cached keys and values", relative_error, MAX_RELATIVE_ERROR),
         ]
     hold(bounds, int8)
     return max_error, divergence

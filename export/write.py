@@ -17,8 +17,8 @@ from asr._core import DECODER_TYPE, DECODER_VERSION, checksum
 from asr.config import Config
 from asr.export.graph import ExportError, decoder_graph, decoder_rows, output_path, state_rows, step_graph
 from asr.export.parity import CASES, Case, FloatArray, ParityReport, check_parity, step_through, whole_lengths
-from asr.export.quantize import halve, quantize
-from asr.export.ranges import ranges_after_norms
+from asr.export.quantize import SMALLEST, halve, quantize
+from asr.export.ranges import ranges_in_layers
 from asr.files import replacing
 from asr.model.model import AsrModel
 from asr.runtime.metadata import MetadataError, ModelMetadata
@@ -89,8 +89,8 @@ def export_model(
         parity = _write_and_check(model, metadata, (graph, part), (decoder, decoder_part))
         if int8:
             on_progress("quantizing, and comparing the int8 file with PyTorch")
-            ranges = ranges_after_norms(graph, model, partial(_run, model), CASES[0])
-            graph, metadata = quantize(graph, ranges), replace(metadata, quantization="int8")
+            ranges = ranges_in_layers(graph, model, partial(_run, model), CASES[0])
+            graph, metadata = quantize(graph, ranges, smallest=SMALLEST), replace(metadata, quantization="int8")
             parity = _write_and_check(model, metadata, (graph, part), (quantize(decoder), decoder_part))
         sizes = part.stat().st_size, decoder_part.stat().st_size
         return ExportReport(output, sizes[0], decoder_output, sizes[1], len(graph.graph.node), parity)

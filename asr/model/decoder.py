@@ -24,8 +24,6 @@ from asr.model.layers import (
     SelfAttention,
     causal_bias,
     dtype_of_products,
-    extended,
-    layers_of,
 )
 from asr.model.masks import length_mask
 from asr.model.positions import mask_bias, sinusoids
@@ -71,14 +69,14 @@ class DecoderLayer(nn.Module):
         past: KeysValues | None,
         memory: KeysValues,
         memory_bias: Tensor,
-    ) -> tuple[Tensor, Tensor]:
-        """x (N, U, dim), or its rows; num_tokens U; bias: of the self-attention -> output of the shape of x, and
-        queries, keys and values of these tokens."""
+    ) -> tuple[Tensor, KeysValues]:
+        """x (N, U, dim), or its rows; num_tokens U; bias: of the self-attention -> output of the shape of x, and keys
+        and values of these tokens."""
         around_self, around_cross, around_feed_forward = cast("list[Residual]", self.residuals)
-        y, qkv = self.self_attention(around_self.before(x), bias, None, past)
+        y, new = self.self_attention(around_self.before(x), bias, None, past)
         x = around_self.after(x, y)
         x = around_cross(x, lambda y: self.cross_attention(y, num_tokens, *memory, memory_bias))
-        return around_feed_forward(x, self.feed_forward), qkv
+        return around_feed_forward(x, self.feed_forward), new
 
 
 class Decoder(nn.Module):
@@ -130,10 +128,13 @@ class Decoder(nn.Module):
         Returns:
             (N, U, vocab_size) logits of the token after each of them; the cache for the next step.
         """
-        past = layers_of(cache.keys, cache.values, self.config.num_heads)
+        heads = (self.config.num_heads, -1)
+        by_head = (each.unflatten(-1, heads).transpose(2, 3).unbind(1) for each in (cache.keys, cache.values))
+        past = list(zip(*by_head, strict=True))
         memory = list(zip(cache.memory_keys.unbind(1), cache.memory_values.unbind(1), strict=True))
-        logits, qkv = self._run(tokens, past, memory, torch.zeros(1, 1, 1, 1, device=tokens.device))
-        keys, values = extended(cache.keys, cache.values, qkv)
+        logits, new = self._run(tokens, past, memory, torch.zeros(1, 1, 1, 1, device=tokens.device))
+        keys, values = (torch.stack(each, dim=1).transpose(2, 3).flatten(3) for each in zip(*new, strict=True))
+        keys, values = torch.cat((cache.keys, keys), dim=2), torch.cat((cache.values, values), dim=2)
         return logits, cache._replace(keys=keys, values=values)
 
     def _project(self, memory: Tensor) -> list[KeysValues]:
@@ -143,8 +144,8 @@ class Decoder(nn.Module):
 
     def _run(
         self, tokens: Tensor, past: Sequence[KeysValues] | None, memory: Sequence[KeysValues], memory_bias: Tensor
-    ) -> tuple[Tensor, list[Tensor]]:
-        """Logits, and each layer's queries, keys and values of these tokens."""
+    ) -> tuple[Tensor, list[KeysValues]]:
+        """Logits, and each layer's keys and values of these tokens."""
         num_past = past[0][0].shape[2] if past else 0
         position = torch.arange(tokens.shape[1], device=tokens.device) + num_past
         x = self.embedding(tokens) * math.sqrt(self.config.dim) + sinusoids(position, self.config.dim)
@@ -157,8 +158,8 @@ class Decoder(nn.Module):
         memory_bias = memory_bias.to(dtype_of_products(x))
         new = []
         for index, layer in enumerate(self.layers):
-            x, qkv = layer(x, tokens.shape[1], bias, past[index] if past else None, memory[index], memory_bias)
-            new.append(qkv)
+            x, keys_values = layer(x, tokens.shape[1], bias, past[index] if past else None, memory[index], memory_bias)
+            new.append(keys_values)
         return self.out(self.final_norm(x)).reshape(*tokens.shape, -1), new
 
     def score(self, tokens: Tensor, token_lengths: Tensor, memory: Tensor, memory_lengths: Tensor) -> Tensor:

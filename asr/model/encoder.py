@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from asr.config import ModelConfig
 from asr.features import FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
-from asr.model.layers import EncoderLayer, KeysValues, LockedDropout, dtype_of_products, extended, layers_of
+from asr.model.layers import EncoderLayer, LockedDropout, dtype_of_products
 from asr.model.masks import full_mask, length_mask, step_mask
 from asr.model.positions import Positions
 from asr.model.speaker import SpeakerMean
@@ -27,10 +27,9 @@ from asr.model.speaker import SpeakerMean
 class EncoderCache(NamedTuple):
     """State of a stream between chunks. Immutable: `step` returns a new one."""
 
-    keys: Tensor
-    """(N, num_layers, left_context, dim) float32, not rotated, newest frame last"""
-    values: Tensor
-    """(N, num_layers, left_context, dim) float32"""
+    keys_values: Tensor
+    """(N, num_layers * 2 * num_heads, left_context, head_dim) float32, newest frame last: for each layer the rotated
+    keys of all heads, then the values"""
     num_frames: Tensor
     """(N,) int64, encoder frames processed since the start; min(num_frames, left_context) slots are valid"""
 
@@ -38,8 +37,7 @@ class EncoderCache(NamedTuple):
 class SpeakerCache(NamedTuple):
     """The cache of an encoder with a running mean: the fields of EncoderCache, and one more."""
 
-    keys: Tensor
-    values: Tensor
+    keys_values: Tensor
     num_frames: Tensor
     speaker_sums: Tensor
     """(N, 81) float32, the weighted sums of asr.model.speaker"""
@@ -103,7 +101,8 @@ class Encoder(nn.Module):
         views = zip(features.chunk(len(chunks)), num_frames.chunk(len(chunks)), chunks, strict=True)
         parts = [self._subsample_whole(x, n, num_out, chunk_size or num_out) for x, n, (chunk_size, _) in views]
         x = self.dropout(self.positions.add_absolute(torch.cat(parts)))
-        x, _, inner = self._run(head, x, full_mask(lengths, num_out, chunks), None, self.inner_layers)
+        mask = full_mask(lengths, num_out, chunks)
+        x, _, inner = self._run(head, x, mask, torch.arange(num_out, device=x.device)[None], (), self.inner_layers)
         return x, lengths, inner
 
     def init_cache(self, batch_size: int, left_context: int) -> Cache:
@@ -113,10 +112,11 @@ class Encoder(nn.Module):
                 f"left_context {left_context} must be at least 0 in streaming; for all audio, use its length"
             )
         weight = self.project.weight
-        shape = (batch_size, len(self.layers), left_context, self.config.dim)
+        num_heads, dim = self.config.num_heads, self.config.dim
         cache = EncoderCache(
-            torch.zeros(shape, device=weight.device),
-            torch.zeros(shape, device=weight.device),
+            torch.zeros(
+                batch_size, 2 * num_heads * len(self.layers), left_context, dim // num_heads, device=weight.device
+            ),
             torch.zeros(batch_size, dtype=torch.int64, device=weight.device),
         )
         return SpeakerCache(*cache, self.speaker.init_sums(batch_size, weight.device)) if self.speaker else cache
@@ -140,39 +140,46 @@ class Encoder(nn.Module):
             sums.append(kept + self.speaker.added(x[:, :-FEATURE_OVERLAP], num_valid))
         x = self._subsample(x, num_valid, *sums)
         x = self.positions.add_absolute(x, cache.num_frames)
-        mask = step_mask(cache.num_frames, num_valid // SUBSAMPLING, cache.keys.shape[2], x.shape[1])
-        past = layers_of(cache.keys.to(x.dtype), cache.values.to(x.dtype), self.config.num_heads)
-        x, qkv, _ = self._run(head, x.flatten(0, 1), mask, past, self.config.condition_layers)
-        return x, [*qkv, *sums]
+        mask = step_mask(cache.num_frames, _encoder_frames(num_valid), cache.keys_values.shape[2], x.shape[1])
+        position = cache.num_frames[:, None] + torch.arange(x.shape[1], device=x.device)
+        past = cache.keys_values.to(x.dtype).split(self.config.num_heads, dim=1)
+        x, new, _ = self._run(head, x.flatten(0, 1), mask, position, past, self.config.condition_layers)
+        return x, [*new, *sums]
 
     def next_cache(self, cache: Cache, num_valid: Tensor, new: Sequence[Tensor]) -> Cache:
         """The cache after a chunk, from the previous one and the result of `step`: new frames of each layer, and sums.
 
-        If a chunk is longer than the cache, as in a second pass, only its newest frames are kept. Slice in reverse
-        layer order: ONNX Runtime runs unordered nodes last to first, so each layer's frames are freed before the next
-        layer.
+        If a chunk is longer than the cache, as in a second pass, only its newest frames are kept.
         """
-        qkv, sums = new[: len(self.layers)], new[len(self.layers) :]
-        rows = [each.unflatten(0, (cache.keys.shape[0], -1)) for each in reversed(qkv)]
-        num_new = rows[0].shape[1]
-        num_kept = torch.sym_min(num_new, cache.keys.shape[2])
-        newest = [each[:, num_new - num_kept :] for each in rows]
-        keys, values = (each[:, :, num_kept:] for each in extended(cache.keys, cache.values, newest[::-1]))
-        next = EncoderCache(keys, values, cache.num_frames + num_valid // SUBSAMPLING)
+        frames, sums = torch.cat(list(new[: 2 * len(self.layers)]), dim=1), new[2 * len(self.layers) :]
+        num_new = frames.shape[2]
+        num_kept = torch.sym_min(num_new, cache.keys_values.shape[2])
+        keys_values = torch.cat((cache.keys_values[:, :, num_kept:], frames[:, :, num_new - num_kept :]), dim=2)
+        next = EncoderCache(keys_values, cache.num_frames + _encoder_frames(num_valid))
         return SpeakerCache(*next, *sums) if sums else next
 
     def _run(
-        self, head: nn.Module, x: Tensor, mask: Tensor, past: Sequence[KeysValues] | None, heads_at: Collection[int]
+        self,
+        head: nn.Module,
+        x: Tensor,
+        mask: Tensor,
+        position: Tensor,
+        past: Sequence[Tensor],
+        heads_at: Collection[int],
     ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        """Runs all layers. Returns their output; with a `past`, queries, keys and values of the new frames of each
-        layer; and the logits of `head` after the layers `heads_at`, counted from 1."""
+        """Runs all layers.
+
+        position: (N or 1, T) int64, of each frame. past: keys and values of each layer, one after the other; or empty.
+        Returns the output; with a `past`, keys and values of the new frames in the same order; and the logits of
+        `head` after the layers `heads_at`, counted from 1.
+        """
         bias = self.positions.bias(mask).to(dtype_of_products(x))  # once, not in every layer
-        rotation = self.positions.rotation(mask.shape[3], mask.shape[2], x)
+        rotation = self.positions.rotation(position, x)
         new, inner = [], []
         for number, layer in enumerate(self.layers, 1):
-            x, qkv = layer(x, bias, rotation, past[number - 1] if past else None)
+            x, keys_values = layer(x, bias, rotation, past[2 * number - 2 : 2 * number] or None)
             if past:
-                new.append(qkv)
+                new += keys_values
             if number in heads_at:
                 inner.append(head(self.final_norm(x)))
                 if self.config.condition_layers:
@@ -211,3 +218,8 @@ class Encoder(nn.Module):
     def _convolve(self, x: Tensor) -> Tensor:
         x = F.relu(self.conv2(F.relu(self.conv1(x[:, None]))))
         return self.project(x.transpose(1, 2).flatten(-2))
+
+
+def _encoder_frames(num_valid: Tensor) -> Tensor:
+    """num_valid // 4 of numbers from 0, which is one operator in ONNX; a floor takes eight."""
+    return torch.div(num_valid, SUBSAMPLING, rounding_mode="trunc")

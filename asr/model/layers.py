@@ -1,13 +1,12 @@
 """The layers of encoder and decoder: attention, feed-forward, and residual connections.
 
 Training, streaming and the exported graph share one self-attention: it takes the keys and values of earlier frames
-(none in a full pass) and returns those of the new ones. Keys are cached before rotation, so that they can be rotated by
-their slot in a later window.
+(none in a full pass) and returns those of the new ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -17,19 +16,6 @@ from asr.model.positions import Rotation, mask_bias, rotate
 
 KeysValues = tuple[Tensor, Tensor]
 """Keys and values of one layer."""
-
-
-def layers_of(keys: Tensor, values: Tensor, num_heads: int) -> list[KeysValues]:
-    """A cache, (N, num_layers, C, dim) each -> the `past` of SelfAttention in each layer."""
-    heads = (num_heads, 2, keys.shape[3] // num_heads // 2)
-    return list(zip(*(each.unflatten(-1, heads).split(1, dim=1) for each in (keys, values)), strict=True))
-
-
-def extended(keys: Tensor, values: Tensor, qkv: Sequence[Tensor]) -> KeysValues:
-    """The cache extended by each layer's `qkv` of T new frames: (N, num_layers, C + T, dim) each."""
-    dim = keys.shape[3]
-    new = torch.cat(list(qkv)).reshape(len(qkv), keys.shape[0], -1, 3 * dim).transpose(0, 1)
-    return torch.cat((keys, new[..., dim : 2 * dim]), dim=2), torch.cat((values, new[..., 2 * dim :]), dim=2)
 
 
 class LockedDropout(nn.Module):
@@ -54,8 +40,8 @@ class LockedDropout(nn.Module):
 class SelfAttention(nn.Module):
     """Multi-head attention of a chunk over the window [past | chunk] (Vaswani et al. 2017).
 
-    A head is a pair of halves, which the rotation exchanges. The keys of the window are rotated together with the
-    queries: for one chunk, calling an operator costs about as much as computing it, here and in the exported graph.
+    Queries and keys of a chunk are rotated together: for one chunk, calling an operator costs about as much as
+    computing it, here and in the exported graph.
     """
 
     num_blocks = 1
@@ -69,31 +55,30 @@ class SelfAttention(nn.Module):
 
     def forward(
         self, x: Tensor, bias: Tensor | None, rotation: Rotation | None, past: KeysValues | None
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, KeysValues]:
         """
         Args:
             x: (N, T, dim), or its rows (N * T, dim)
             bias: (N or 1, 1 or num_heads, T, C + T), added to the scores; -inf hides a slot. None for sequences
                 (N, T, dim) without a past in which nothing attends to what comes later (see `causal_bias`).
-            rotation: of the window and its queries (see Positions.rotation); None without rope.
-            past: keys, not rotated, and values of C earlier frames, (N, 1, C, num_heads, 2, head_dim / 2) each; None if
-                there are none.
+            rotation: of the chunk (see asr.model.positions.rotation); None without rope.
+            past: keys, rotated, and values of C earlier frames, (N, num_heads, C, head_dim) each; None if there are
+                none.
         Returns:
-            output, with the shape of x; queries, keys and values of the new frames, concatenated, (..., 3 * dim).
+            output, with the shape of x; rotated keys and values of the new frames, (N, num_heads, T, head_dim) each.
         """
-        qkv = self.qkv(x)
-        num_new, num_slots = (x.shape[1], x.shape[1]) if bias is None else bias.shape[2:]
-        heads = qkv.reshape(-1, 1, num_new, 3 * self.num_heads, 2, x.shape[-1] // self.num_heads // 2)
-        query, key, value = heads.split(self.num_heads, dim=3)
-        keys, values = ((key,), (value,)) if past is None else ((past[0], key), (past[1], value))
+        num_new, head_dim = x.shape[1] if bias is None else bias.shape[2], x.shape[-1] // self.num_heads
+        heads = self.qkv(x).reshape(-1, num_new, 3 * self.num_heads, head_dim).transpose(1, 2)
         if rotation is None:
-            query = _by_head(query * (x.shape[-1] // self.num_heads) ** -0.5)
-            key = _by_head(torch.cat(keys, dim=2))
+            query, key, value = heads.split(self.num_heads, dim=1)
+            query = query * head_dim**-0.5
         else:
-            window = _by_head(rotate(torch.cat((*keys, query), dim=2), rotation))
-            key, query = window.split((num_slots, num_new), dim=2)
-        value = _by_head(torch.cat(values, dim=2))
-        return self.out(self._attend(query, key, value, bias).transpose(1, 2).reshape(x.shape)), qkv
+            query_key, value = heads.split((2 * self.num_heads, self.num_heads), dim=1)
+            query, key = rotate(query_key, rotation).split(self.num_heads, dim=1)
+        keys, values = key, value
+        if past is not None:
+            keys, values = torch.cat((past[0], key), dim=2), torch.cat((past[1], value), dim=2)
+        return self.out(self._attend(query, keys, values, bias).transpose(1, 2).reshape(x.shape)), (key, value)
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
         if self.num_blocks == 1 or bias is None:
@@ -185,11 +170,11 @@ class EncoderLayer(nn.Module):
 
     def forward(
         self, x: Tensor, bias: Tensor, rotation: Rotation | None, past: KeysValues | None
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, KeysValues]:
         """Arguments and results are those of SelfAttention."""
-        y, qkv = self.attention(self.attention_residual.before(x), bias, rotation, past)
+        y, new = self.attention(self.attention_residual.before(x), bias, rotation, past)
         x = self.attention_residual.after(x, y)
-        return self.feed_forward_residual(x, self.feed_forward), qkv
+        return self.feed_forward_residual(x, self.feed_forward), new
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
@@ -236,12 +221,3 @@ def is_fused(device: str) -> bool:
 def block_slices(num_rows: int, num_blocks: int) -> list[slice]:
     """Consecutive parts of equal size, up to one row; some are empty if there are fewer rows than blocks."""
     return [slice(k * num_rows // num_blocks, (k + 1) * num_rows // num_blocks) for k in range(num_blocks)]
-
-
-def _by_head(x: Tensor) -> Tensor:
-    """(N, 1, S, num_heads, 2, head_dim / 2) -> (N, num_heads, S, head_dim).
-
-    The halves are joined after the transposition: ONNX Runtime would merge it with the transposition of the keys in
-    their product into one that moves single numbers.
-    """
-    return x.transpose(2, 3).reshape(x.shape[0], x.shape[3], x.shape[2], 2 * x.shape[5])

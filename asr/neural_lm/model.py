@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from asr.model.layers import FeedForward, Residual, SelfAttention, causal_bias
-from asr.model.positions import Rotation, rope_frequencies
+from asr.model.positions import Rotation, rotation
 from asr.neural_lm.config import NeuralLmConfig
 
 HIDDEN = -60.0
@@ -68,18 +68,8 @@ class NeuralLm(nn.Module):
         """Like `forward`, before the output layer: (N, T, dim)."""
         x = self.embedding(pieces) * math.sqrt(self.config.dim)
         bias = causal_bias(x) if mask is None else torch.where(mask, 0.0, HIDDEN)[:, None]
-        rotation = self._rotation(torch.arange(x.shape[1], device=x.device) if depth is None else depth)
+        position = torch.arange(x.shape[1], device=x.device) if depth is None else depth
+        turn = rotation(position[None], self.config.num_heads, self.config.dim // self.config.num_heads)
         for layer in self.layers:
-            x = layer(x, bias, rotation)
+            x = layer(x, bias, turn)
         return cast(Tensor, self.final_norm(x))
-
-    def _rotation(self, depth: Tensor) -> Rotation:
-        """Like `Positions.rotation`, for nodes instead of slots: (2 T, num_heads, 2, head_dim / 2) each."""
-        head_dim = self.config.dim // self.config.num_heads
-        angle = depth[:, None, None, None] * rope_frequencies(head_dim, depth.device)
-        cos, sin = angle.cos(), angle.sin()
-        tables = torch.cat((cos, cos), dim=-2), torch.cat((-sin, sin), dim=-2)
-        cos, sin = (
-            torch.cat((table, table * head_dim**-0.5)).repeat(1, self.config.num_heads, 1, 1) for table in tables
-        )
-        return cos, sin

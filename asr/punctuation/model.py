@@ -51,9 +51,9 @@ class Punctuator(nn.Module, PunctuationNetwork):
             Logits of the mark after each unit, (N, T, NUM_MARKS), and of its case, (N, T, NUM_CASES).
         """
         x = self.project(self.features(features).sum(2)) + self.pauses(pauses)
-        rotation = self.positions.rotation(x.shape[1], x.shape[1], x)
         same = segments[:, :, None] == segments[:, None, :]
         unit = torch.arange(x.shape[1], device=x.device)
+        rotation = self.positions.rotation(unit[None], x)
         distance = unit[None, :] - unit[:, None]  # from the query (row) to the key (column)
         biases: dict[int, Tensor] = {}
         for layer, look_ahead in zip(self.layers, self.config.look_ahead, strict=True):

@@ -77,6 +77,11 @@ def test_live_recognition_is_measured_with_both_passes(tones: tuple[Path, Path])
     assert all(row["final_wer"] > 0 for row in rows)  # tones are not words
 
 
+def test_chunks_of_two_files_are_compared(tiny_onnx: Path) -> None:
+    output = run_here("chunk", str(tiny_onnx), str(tiny_onnx), "--chunk-ms", "160", "--num-blocks", "3")
+    assert re.search(r"ratio 1\.00\n.* \d+\.\d\d ms  ratio \d", output), output
+
+
 def test_search_weights_are_tuned_on_one_half_only(tones: tuple[Path, Path]) -> None:
     output = run_here("search_weights", str(tones[1]), "--num-utterances", "4", "--rounds", "1")
     rows = re.findall(

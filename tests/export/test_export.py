@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 import torch
 from conftest import TOKENS
@@ -146,21 +145,19 @@ def test_graph_is_dynamic_standard_and_bare(traced: Callable[[str], onnx.ModelPr
         [d.dim_param or d.dim_value for d in v.type.tensor_type.shape.dim]
         for v in (*graph.graph.input, *graph.graph.output)
     ]
-    cache, new = ["N", 2, "C", 32], "(T-3)/4"
+    cache, new = ["N", 8, "C", 16], "(T-3)/4"
     assert dims == [
         ["N", "T", 80],
         ["N"],
-        cache,
         cache,
         ["N"],
         ["N", new, len(TOKENS)],
         ["N", new, 32],
         cache,
-        cache,
         ["N"],
         ["N", new, 7],
     ]
-    states = ["state_keys", "state_values", "state_num_frames"]
+    states = ["state_keys_values", "state_num_frames"]
     assert [v.name for v in graph.graph.input] == [*ENCODER_INPUTS, *states]
     assert [v.name for v in graph.graph.output] == [*ENCODER_OUTPUTS, *(f"new_{name}" for name in states), PHONE_OUTPUT]
     text = graph.SerializeToString()
@@ -172,33 +169,16 @@ def test_graph_is_dynamic_standard_and_bare(traced: Callable[[str], onnx.ModelPr
 
 
 @pytest.mark.parametrize("precision", ["exported", "exported_int8"])
-def test_of_each_layer_only_the_cache_is_kept(precision: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    """ONNX Runtime must slice the newest frames of a layer before it computes the next layer. It once kept all frames
-    of all layers until the end: 13 MB for a second pass over 10 s."""
-    path = request.getfixturevalue(precision)
-    graph = onnx.load(path).graph
+def test_of_each_layer_only_keys_and_values_are_kept(precision: str, request: pytest.FixtureRequest) -> None:
+    """The cache is made of the new keys and values of all layers, which are copied out of the products with the queries
+    before: those of a second pass over 10 s would take three times the memory."""
+    graph = onnx.load(request.getfixturevalue(precision)).graph
     made_by = {output: node for node in graph.node for output in node.output}
-    node = made_by["new_state_keys"]
-    while node.op_type != "Concat" or "state_keys" in node.input:
-        node = made_by[node.input[-1] if node.op_type == "Concat" else node.input[0]]
-    cuts = [made_by[name].name for name in node.input]
-    assert len(cuts) == SMALL.encoder_layers
-
-    options = onnxruntime.SessionOptions()
-    options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "run")
-    session = onnxruntime.InferenceSession(str(path), options)
-    x = np.zeros((1, 4 * 20 + 3, 80), np.float32)
-    cache = np.zeros((1, SMALL.encoder_layers, 4, SMALL.dim), np.float32)
-    names = [value.name for value in session.get_inputs()]
-    session.run(None, dict(zip(names, (x, np.array([83]), cache, cache, np.array([9])), strict=True)))
-    events = json.loads(Path(session.end_profiling()).read_text())
-    order = [
-        (event["args"]["op_name"], event["name"].removesuffix("_kernel_time"))
-        for event in events
-        if event["name"].endswith("_kernel_time")
-    ]
-    steps = [kind if kind == "Softmax" else name for kind, name in order if kind == "Softmax" or name in cuts]
-    assert steps == [step for cut in cuts for step in (cut, "Softmax")]
+    joined = made_by["new_state_keys_values"]
+    assert joined.op_type == "Concat"
+    new = made_by[made_by[joined.input[1]].input[0]]
+    assert new.op_type == "Concat" and len(new.input) == 2 * SMALL.encoder_layers
+    assert {made_by[name].op_type for name in new.input} == {"Split"}
 
 
 def test_metadata_has_everything(checkpoint: Checkpoint, exported: Path) -> None:
@@ -250,7 +230,9 @@ def test_int8_is_smaller_and_close(checkpoint: Checkpoint, exported: Path, expor
     graph, float_graph = onnx.load(exported_int8), onnx.load(exported)
     assert {node.domain for node in graph.graph.node} == {""}
     products = [i for i in matrices(exported_int8) if len(i.dims) == 2]
-    assert {i.data_type for i in products} == {onnx.TensorProto.INT8}, "a weight matrix stayed float"
+    largest = max(math.prod(i.dims) for i in products)
+    wide = {math.prod(i.dims) for i in products if i.data_type != onnx.TensorProto.INT8}
+    assert max(wide, default=0) < largest / 8, "a large weight matrix stayed float"
     # Metadata and nodes are most of such a small file, so only the weights are compared.
     size, float_size = (sum(len(i.raw_data) for i in g.graph.initializer) for g in (graph, float_graph))
     assert size < 0.7 * float_size
@@ -262,7 +244,7 @@ def test_int8_is_smaller_and_close(checkpoint: Checkpoint, exported: Path, expor
 def test_metadata_that_is_missing_or_of_another_version_is_named(exported: Path) -> None:
     properties = OnnxModel(exported).metadata.to_properties()
     assert properties["phones"] == "AA\nB\nK"
-    rows = ["state_keys float32 N,2,C,32", "state_values float32 N,2,C,32", "state_num_frames int64 N"]
+    rows = ["state_keys_values float32 N,8,C,16", "state_num_frames int64 N"]
     assert properties["states"].split("\n") == rows
     for version in ("0", "2", "01", ""):
         with pytest.raises(MetadataError, match=rf"format_version is '{version}'; this release reads 1: update"):

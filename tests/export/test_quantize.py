@@ -15,7 +15,7 @@ from onnx.numpy_helper import from_array, to_array
 from asr._core import ONNX_OPSET
 from asr.export.parity import Case
 from asr.export.quantize import MAX_WEIGHT, halve, quantize
-from asr.export.ranges import ranges_after_norms
+from asr.export.ranges import ranges_in_layers
 from asr.features import NUM_MEL_BINS
 from asr.runtime.onnx_model import OnnxModel, bundled_model
 
@@ -68,6 +68,17 @@ def test_tables_are_stored_in_int8() -> None:
     assert quantize(exact) == exact
 
 
+def test_small_matrices_stay_float() -> None:
+    graph = product()
+    larger = np.zeros((M, 3 * K), np.float32)
+    graph.graph.node.append(helper.make_node("MatMul", ["y", "larger"], ["z"]))
+    graph.graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, ["N", "T", 3 * K]))
+    graph.graph.initializer.append(from_array(larger, "larger"))
+    for smallest, kept in ((0.0, set()), (1 / 3, set()), (0.34, {"w"})):
+        names = {tensor.name for tensor in quantize(graph, smallest=smallest).graph.initializer}
+        assert names & {"w", "larger"} == kept
+
+
 def test_rows_of_one_matrix_are_not_reshaped() -> None:
     quantized, x = quantize(product(lead=("R",))), activations(80)
     assert not {node.op_type for node in quantized.graph.node} & {"Reshape", "Concat"}
@@ -88,34 +99,38 @@ def test_rows_of_a_known_range_share_a_scale() -> None:
 
 
 def test_range_exceeds_the_largest_example_by_a_quarter() -> None:
-    """Constant scales after a norm; rows of the CTC heads and rows without a norm get one scale each."""
+    """Constant scales in layers; rows of the CTC heads and rows of other products get one scale each."""
     shape = ["N", "T", NUM_MEL_BINS]
     nodes = [
         helper.make_node("LayerNormalization", ["x", "scale"], ["rows"]),
         helper.make_node("LayerNormalization", ["x", "scale"], ["ctc_rows"]),
         helper.make_node("Neg", ["x"], ["negated"]),
+        helper.make_node("Exp", ["negated"], ["hidden"]),
         helper.make_node("MatMul", ["rows", "w"], ["y"]),
         helper.make_node("MatMul", ["ctc_rows", "ctc.w"], ["z"]),
         helper.make_node("MatMul", ["negated", "w"], ["u"]),
+        helper.make_node("MatMul", ["hidden", "feed_forward.down.w"], ["v"]),
     ]
-    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xyzu"]
+    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xyzuv"]
     matrix = np.eye(NUM_MEL_BINS, dtype=np.float32)
-    constants = [from_array(matrix, "w"), from_array(matrix, "ctc.w"), from_array(matrix.sum(0), "scale")]
+    constants = [from_array(matrix, name) for name in ("w", "ctc.w", "feed_forward.down.w")]
+    constants.append(from_array(matrix.sum(0), "scale"))
     graph = helper.make_model(
         helper.make_graph(nodes, "norms", tensors[:1], tensors[1:], constants),
         opset_imports=[helper.make_opsetid("", ONNX_OPSET)],
         ir_version=10,
     )
-    largest: list[float] = []
+    largest: list[tuple[float, float]] = []
 
     def run_whole(session: onnxruntime.InferenceSession, features: np.ndarray, case: Case) -> None:
-        (normed, *_) = session.run(["y"], {"x": features})
-        largest.append(float(abs(normed).max()))
+        normed, hidden = session.run(["y", "v"], {"x": features})
+        largest.append((float(abs(normed).max()), float(hidden.max())))
 
     encoder = SimpleNamespace(mean=torch.zeros(NUM_MEL_BINS), inverse_std=torch.ones(NUM_MEL_BINS))
-    found = ranges_after_norms(graph, SimpleNamespace(encoder=encoder), run_whole, Case(1, 16, 0, 1))
+    found = ranges_in_layers(graph, SimpleNamespace(encoder=encoder), run_whole, Case(1, 16, 0, 1))
     assert len(largest) == 3, "the sample, and two streams of noise"
-    assert found == {"rows": pytest.approx(1.25 * max(largest))}
+    rows, hidden = (1.25 * max(each) for each in zip(*largest, strict=True))
+    assert found == {"rows": pytest.approx(rows), "hidden": pytest.approx(hidden)}
 
 
 def test_bundled_file_gives_equal_bits_in_any_batch() -> None:

@@ -18,15 +18,15 @@ def test_sinusoids_have_wavelengths_up_to_ten_thousand() -> None:
 
 
 def test_a_rotary_score_is_that_of_complex_numbers() -> None:
-    """A head's pairs of numbers are complex numbers, each rotated by its own frequency per slot."""
+    """A head's pairs of numbers are complex numbers, each rotated by its own frequency per frame, at any time."""
     dim, num_slots = 8, 40
     positions = Positions("rope", dim, num_heads=1)
     query, key = torch.randn(2, dim, generator=torch.Generator().manual_seed(0))
-    rotation = positions.rotation(num_slots, num_slots, query)
+    start = 900_000  # ten hours
+    rotation = positions.rotation(start + torch.arange(num_slots)[None], query)
     assert rotation is not None
-    parts = [tuple(table[half] for table in (r.split(num_slots) for r in rotation)) for half in (0, 1)]
-    rows = [x.view(1, 1, 2, dim // 2).expand(num_slots, -1, -1, -1) for x in (key, query)]
-    keys, queries = (rotate(row, part).flatten(1) for row, part in zip(rows, parts, strict=True))
+    rows = torch.stack((query, key))[None, :, None].expand(-1, -1, num_slots, -1)
+    queries, keys = rotate(rows, rotation)[0]
     scores = queries @ keys.T
     q, k = (torch.complex(*x.view(2, dim // 2)) for x in (query, key))
     for i, j in ((0, 0), (5, 5), (39, 0), (3, 17)):

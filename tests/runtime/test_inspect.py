@@ -48,7 +48,9 @@ def test_it_describes_the_bundled_model_to_people(capsys: pytest.CaptureFixture[
     assert "80 log-mel bins, 20 to 7600 Hz, windows of 25 ms every 10 ms (povey), 16000 Hz" in lines["features"]
     assert f"steps {meta.training['steps']}, " in lines["training"]
     assert "wer" not in lines["training"], "the mean of two runs has errors of neither"
-    assert f"state_keys (N, {meta.num_layers}, C, {meta.dim}) float" in lines["inputs"]
+    num_heads = meta.config["model"]["num_heads"]
+    shape = f"(N, {meta.num_layers * 2 * num_heads}, C, {meta.dim // num_heads})"
+    assert f"state_keys_values {shape} float" in lines["inputs"]
     assert f"log_probs (N, (T-3)/4, {meta.vocab_size}) float" in lines["outputs"]
     assert "both graphs" in lines["checked"]
 
@@ -74,12 +76,14 @@ def test_it_describes_the_same_to_programs(capsys: pytest.CaptureFixture[str]) -
     found = json.loads(capsys.readouterr().out)
     assert (found["format_version"], found["opset"]) == (FORMAT_VERSION, 18)
     assert found["num_bytes"] == bundled_model("float32").stat().st_size
-    states = ("state_keys", "state_values", "state_num_frames", "state_speaker_sums")
+    states = ("state_keys_values", "state_num_frames", "state_speaker_sums")
     assert tuple(node["name"] for node in found["inputs"]) == (*ENCODER_INPUTS, *states)
     news = tuple(f"new_{name}" for name in states)
     assert tuple(node["name"] for node in found["outputs"]) == (*ENCODER_OUTPUTS, *news, PHONE_OUTPUT)
     meta = found["metadata"]
-    cache = {"name": "state_keys", "type": "tensor(float)", "shape": ["N", meta["num_layers"], "C", meta["dim"]]}
+    num_heads = meta["config"]["model"]["num_heads"]
+    shape = ["N", meta["num_layers"] * 2 * num_heads, "C", meta["dim"] // num_heads]
+    cache = {"name": "state_keys_values", "type": "tensor(float)", "shape": shape}
     assert found["inputs"][2] == cache
     assert tuple(node["name"] for node in found["decoder"]["inputs"])[: len(DECODER_INPUTS)] == DECODER_INPUTS
     assert meta["quantization"] == "none" and meta["tokens"][0] == "<blk>"

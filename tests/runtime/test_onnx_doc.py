@@ -136,7 +136,9 @@ def test_tables_of_inputs_and_outputs_match_the_code() -> None:
 
 def test_its_states_are_those_of_a_new_file(tiny_onnx: Path, tiny_model: AsrModel) -> None:
     meta = OnnxModel(tiny_onnx).metadata
-    listed = "\n".join(meta.states).replace(f",{meta.num_layers},", ",num_layers,").replace(f",{meta.dim}", ",dim")
+    num_heads = tiny_model.config.num_heads
+    listed = "\n".join(meta.states).replace(f" N,{meta.num_layers * 2 * num_heads},", " N,num_layers * 2 * num_heads,")
+    listed = listed.replace(f",{meta.dim // num_heads}\n", ",dim / num_heads\n")
     assert f"```\n{listed}\n```" in PAGE
     listed = "\n".join(decoder_rows(tiny_model))
     layers = tiny_model.config.decoder_layers

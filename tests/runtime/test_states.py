@@ -39,8 +39,7 @@ from asr.training.pretrained import Pretrained
 class MeanCache(NamedTuple):
     """The cache of the encoder, and the mean of the features so far."""
 
-    keys: Tensor
-    values: Tensor
+    keys_values: Tensor
     num_frames: Tensor
     mean: Tensor
     """(80, N) float32: the batch is not its first axis"""
@@ -67,7 +66,7 @@ class MeanEncoder(Encoder):
 
     def next_cache(self, cache: Any, num_valid: Tensor, qkv: Sequence[Tensor]) -> Any:
         *qkv, mean, count = qkv
-        past = EncoderCache(cache.keys, cache.values, cache.num_frames)
+        past = EncoderCache(cache.keys_values, cache.num_frames)
         return MeanCache(*super().next_cache(past, num_valid, qkv), mean.transpose(0, 1), count)
 
 
@@ -99,10 +98,10 @@ def exported(pretrained: Pretrained, onnx: OnnxModel, tmp_path_factory: pytest.T
 
 def test_a_new_state_is_declared(exported: Path) -> None:
     model = OnnxModel(exported)
-    rows = ("state_keys float32 N,3,C,64", "state_values float32 N,3,C,64", "state_num_frames int64 N")
+    rows = ("state_keys_values float32 N,24,C,16", "state_num_frames int64 N")
     assert model.metadata.states == (*rows, "state_mean float32 80,N", "state_count int64 N")
     assert "state_mean (80, N) float" in summary(model, None)
-    assert [array.shape for array in model.init_cache(5, 7)] == [(5, 3, 7, 64)] * 2 + [(5,), (80, 5), (5,)]
+    assert [array.shape for array in model.init_cache(5, 7)] == [(5, 24, 7, 16), (5,), (80, 5), (5,)]
 
 
 def test_new_state_is_carried_between_steps(exported: Path, pretrained: Pretrained) -> None:
@@ -111,12 +110,12 @@ def test_new_state_is_carried_between_steps(exported: Path, pretrained: Pretrain
     expected, cache = step_torch(pretrained.model(), features, num_frames, case)
     found, onnx_cache = step_onnx(model, features, num_frames, case)
     assert expected[0][0].shape == found[0][0].shape
-    np.testing.assert_allclose(onnx_cache[3], cache[3], rtol=0, atol=1e-3)
-    assert onnx_cache[4].tolist() == cache[4].tolist() == [min(n, SUBSAMPLING * 4 * 50) for n in num_frames]
+    np.testing.assert_allclose(onnx_cache[2], cache[2], rtol=0, atol=1e-3)
+    assert onnx_cache[3].tolist() == cache[3].tolist() == [min(n, SUBSAMPLING * 4 * 50) for n in num_frames]
     assert abs(onnx_cache[3]).min() > 1
     # Without it, the next step gives a different result.
     chunk, num_valid = features[:, :19], np.full(3, 19)
-    forgotten = (*onnx_cache[:3], *model.init_cache(3, 9)[3:])
+    forgotten = (*onnx_cache[:2], *model.init_cache(3, 9)[2:])
     a, b = (model.step(chunk, num_valid, each).log_probs for each in (onnx_cache, forgotten))
     assert abs(a - b).max() > 1e-3
 
@@ -156,7 +155,7 @@ def test_python_and_c_recognize_with_a_new_state(
 
 def test_contract_with_fixed_states_refuses_a_new_one(pretrained: Pretrained) -> None:
     with pytest.raises(
-        ExportError, match="has the states keys, values, num_frames, mean, count; sherpa-onnx carries only"
+        ExportError, match="has the states keys_values, num_frames, mean, count; sherpa-onnx carries only"
     ):
         zipformer_graph(pretrained.model(), 4, 8)
 
