@@ -1,8 +1,8 @@
-"""CPU time and word errors beside Whisper: python benchmarks/vs_whisper.py data/dev --whisper FOLDER [--num-utterances 60]
+"""CPU time and word errors beside Whisper: python benchmarks/vs_whisper.py data/dev --whisper FOLDER
 
-Whisper runs in faster-whisper (pip install 'asr-stream[teacher]'; FOLDER: a model as it uses them), in int8. It gets whole
-utterances, and encodes half of its window of 30 s for those of at most 14 s, as `asr label` does. asr-stream gets blocks
-of 20 ms and also writes partials. Each has one thread; they take turns, utterance by utterance.
+Whisper runs in faster-whisper (pip install 'asr-stream[teacher]'; FOLDER: a model as it uses them), in int8. It gets
+whole utterances, and encodes half of its window of 30 s for those of at most 14 s, as `asr label` does. asr-stream gets
+blocks of 20 ms and also writes partials. Each has one thread; they take turns, utterance by utterance.
 """
 
 from __future__ import annotations

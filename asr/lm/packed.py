@@ -244,9 +244,7 @@ def add_table(file: bytearray, table: npt.NDArray[np.generic] | bytes) -> None:
     file += table if isinstance(table, bytes) else table.tobytes()
 
 
-def add_children(
-    file: bytearray, lengths: npt.NDArray[np.int64], words: npt.NDArray[np.int64], num_words: int
-) -> None:
+def add_children(file: bytearray, lengths: npt.NDArray[np.int64], words: npt.NDArray[np.int64], num_words: int) -> None:
     """Adds the last words of the n-grams of one order, (count,), and how many extend each (n-1)-gram."""
     positions = np.concatenate(([0], np.cumsum(lengths)))
     blocks = positions[:-1:RANGES_IN_BLOCK].astype("<u4")

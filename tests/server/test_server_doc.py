@@ -16,7 +16,6 @@ import pytest
 import soundfile
 import soxr
 from support import js_build
-from support.c_build import run
 from support.server import RunningServer, serving
 from test_server_wyoming import wyoming_port
 
