@@ -97,8 +97,8 @@ def test_the_gate_refuses_a_tampered_graph(
     name = "quantize" if int8 else "step_graph"
     make = getattr(export_write, name)
 
-    def tampered(*source: object) -> onnx.ModelProto:
-        graph = make(*source)
+    def tampered(*source: object, **options: object) -> onnx.ModelProto:
+        graph = make(*source, **options)
         if "log_probs" in [o.name for o in graph.graph.output]:
             tamper(graph)
         return graph
