@@ -33,7 +33,8 @@ class SecondPass {
 
   static constexpr std::int64_t kMargin = 15;  // 0.6 s
 
-  // Adds the next frame of the first pass. phones: null if they are not searched. is_silent: blank is its likeliest token.
+  // Adds the next frame of the first pass. phones: null if they are not searched. is_silent: blank is its likeliest
+  // token.
   void append(const float* letters, std::int64_t num_letters, const float* phones, std::int64_t num_phones,
               bool is_silent);
 

@@ -103,7 +103,8 @@ def rotation(position: Tensor, num_heads: int, head_dim: int) -> Rotation:
     angle = position.double()[..., None] * rope_frequencies(head_dim, position.device).double()
     angle = angle.fmod(2 * math.pi).float()
     cos, sin = angle.cos(), angle.sin()
-    scale = torch.tensor([head_dim**-0.5] * num_heads + [1.0] * num_heads, device=position.device)[:, None, None]
+    ones = torch.ones(num_heads, 1, 1, device=position.device)
+    scale = torch.cat((ones * head_dim**-0.5, ones))
     return torch.cat((cos, cos), dim=-1)[:, None] * scale, torch.cat((-sin, sin), dim=-1)[:, None] * scale
 
 

@@ -169,8 +169,8 @@ void NgramLm::read_ngrams(Reader& reader) {
   }
 }
 
-// The ranges of `parents` in `level`, and its words. Those of bigrams are used as indexes; others are only compared. That
-// they are in order is not checked, because it would take longer than all other checks.
+// The ranges of `parents` in `level`, and its words. Those of bigrams are used as indexes; others are only compared.
+// That they are in order is not checked, because it would take longer than all other checks.
 void NgramLm::read_children(Reader& reader, Level& parents, Level& level) {
   constexpr char kWhat[] = "numbers of n-grams";
   const std::size_t num_ends = reader.number(kWhat);

@@ -8,8 +8,8 @@ let recognizer = null; // null until it has been loaded
 
 // Returns the page's recognizer, which the first call loads. options: those of Recognizer.load except `ort`, plus
 // {runtime: {module, wasm}}, the URLs of ONNX Runtime for pages without a bundler. Without options, those of an earlier
-// call apply. progress(numBytes, numTotal): called while files are fetched; numTotal is null until the server has said how
-// large each is. After a failure, the next call tries again.
+// call apply. progress(numBytes, numTotal): called while files are fetched; numTotal is null until the server has said
+// how large each is. After a failure, the next call tries again.
 export async function load(options, progress) {
   const wanted = options && resolved(options);
   if (loading && wanted && !same(wanted, chosen)) {

@@ -78,7 +78,7 @@ def test_live_recognition_is_measured_with_both_passes(tones: tuple[Path, Path])
 
 
 def test_chunks_of_two_files_are_compared(tiny_onnx: Path) -> None:
-    output = run_here("chunk", str(tiny_onnx), str(tiny_onnx), "--chunk-ms", "160", "--num-blocks", "3")
+    output = run_here("chunk_time", str(tiny_onnx), str(tiny_onnx), "--chunk-ms", "160", "--num-blocks", "3")
     assert re.search(r"ratio 1\.00\n.* \d+\.\d\d ms  ratio \d", output), output
 
 

@@ -41,10 +41,10 @@ def edited(path: Path, **properties: str | None) -> bytes:
         ({"dim": None}, "key dim is missing"),
         ({"dim": "128"}, "another size of encoder_out than its metadata"),
         (
-            {"states": "state_keys float32 N,9,C,64\nstate_values float32 N,3,C,64\nstate_num_frames int64 N"},
-            "another size of state_keys",
+            {"states": "state_keys_values float32 N,25,C,16\nstate_num_frames int64 N"},
+            "another size of state_keys_values",
         ),
-        ({"states": "key_cache float32 N,C"}, "its graph takes x, num_valid, state_keys"),
+        ({"states": "key_cache float32 N,C"}, "its graph takes x, num_valid, state_keys_values"),
         ({"lm_weights": "11,0,0,0"}, "it must be a calibration: lm_weights: lm_weight must be in [0, 10]"),
         ({"tokens": "a\nb\nc\nd"}, "another size of log_probs than its metadata"),
         ({"window": "hann\x01\xff"}, "key window is 'hann"),

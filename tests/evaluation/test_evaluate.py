@@ -26,7 +26,7 @@ from asr.evaluation import plots
 from asr.evaluation.engine import Encoded, open_engine
 from asr.evaluation.evaluate import Result, evaluate, table, write_hypotheses
 from asr.evaluation.plots import new_axes
-from asr.evaluation.wer import WordErrors
+from asr.evaluation.wer import WordErrors, count_errors
 from asr.features import NUM_MEL_BINS, SAMPLE_RATE
 from asr.runtime.joint_search import JOINT_CTC_WEIGHT
 from asr.runtime.onnx_model import OnnxModel, bundled_model
@@ -276,17 +276,16 @@ def test_equal_curves_are_all_visible(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_decoder_searches_agree_between_checkpoint_and_export(data: Path, trained: Path, tiny_onnx: Path) -> None:
     speech = Speech.load(data).only(range(2))
     searches = ["beam", "attention", "joint"]
-    runs = {
-        (path, weight): [
-            [hypothesis for _, _, hypothesis in result.hypotheses]
-            for result in evaluate(open_engine(path), speech, "d", [None], 640, searches, ctc_weight=weight)
-        ]
-        for path, weight in ((trained, 0.5), (tiny_onnx, 0.5), (tiny_onnx, 1.0))
-    }
-    assert runs[trained, 0.5] == runs[tiny_onnx, 0.5]
-    beam, attention, joint = runs[tiny_onnx, 0.5]
-    assert joint != beam and joint != attention, "a random decoder has a say of its own"
-    assert runs[tiny_onnx, 1.0][2] == beam
+
+    def found(path: Path, weight: float) -> list[list[str]]:
+        results = evaluate(open_engine(path), speech, "d", [None], 640, searches, ctc_weight=weight)
+        return [[hypothesis for _, _, hypothesis in result.hypotheses] for result in results]
+
+    beam, attention, joint = found(tiny_onnx, 0.5)
+    assert found(trained, 0.5) == [beam, attention, joint]
+    assert joint != attention
+    # A random decoder has a say of its own; without it, only hypotheses of nearly equal scores may change places.
+    assert count_errors(beam, found(tiny_onnx, 1.0)[2]).rate < 0.2 < count_errors(beam, joint).rate
 
 
 def test_the_language_model_is_used_where_asked(

@@ -238,8 +238,11 @@ def test_second_pass_attends_to_the_previous_speech(pause: int, context: bool) -
     run = StreamRun([*first, *[0] * pause, *second, *[0] * 60], second_pass=True)
     assert [text for text, _ in run.finals] == ["a a a a a a b", "b b a a a"]
     ends = [frame for _, frame in run.finals]
-    alone = (ends[0], ends[1])  # of the three views, the first has the context
-    assert run.second_passes == [(0, ends[0])] * 3 + [(0, ends[1]) if context else alone, alone, alone]
+    margin = 15  # frames of the silence around the words
+    words = len(first) + pause, len(first) + pause + len(second)
+    alone = (ends[0] if context else words[0] - margin, min(words[1] + margin, ends[1]))
+    first_view = (0, alone[1]) if context else alone  # of the three, it has the context
+    assert run.second_passes == [(0, len(first) + margin)] * 3 + [first_view, alone, alone]
     # Its words are only those of the utterance, at their times.
     starts = [round(word[1] / 0.04) for word in run.words[1]]
     assert abs(starts[0] - len(first) - pause) <= 3

@@ -1,4 +1,4 @@
-"""CPU time of a chunk in several model files that take turns: python benchmarks/chunk.py OLD.onnx NEW.onnx
+"""CPU time of a chunk in several model files that take turns: python benchmarks/chunk_time.py OLD.onnx NEW.onnx
 
 Ratios are to the first file: the median over blocks of five chunks, one block of each file after the other, so other
 work on the machine slows all of them alike.
