@@ -51,7 +51,7 @@ const page = {
   status(text, share) {
     if ($("status").textContent !== text) $("status").textContent = text;
     $("progress").hidden = share === undefined;
-    if (share >= 0) $("progress").value = share;
+    if (typeof share === "number") $("progress").value = share;
     else $("progress").removeAttribute("value");
   },
   figure(id, text) {

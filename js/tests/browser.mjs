@@ -28,6 +28,18 @@ function keepConstraints() {
   };
 }
 
+// Keeps what the bar shows: [status, share]. The share is null while the bar moves without one.
+function keepBar() {
+  window.bar = [];
+  document.addEventListener("DOMContentLoaded", () => {
+    const bar = document.getElementById("progress");
+    new MutationObserver(() => {
+      const share = bar.hidden ? "hidden" : bar.hasAttribute("value") ? bar.value : null;
+      window.bar.push([document.getElementById("status").textContent, share]);
+    }).observe(bar, { attributes: true });
+  });
+}
+
 function refuseSampleRate() {
   const Original = AudioContext;
   window.AudioContext = class extends Original {
@@ -70,8 +82,10 @@ async function captions(files, wav, seconds, folder) {
     page.on("pageerror", (error) => complaints.push(String(error)));
     await context.addInitScript(keepSamples);
     await context.addInitScript(keepConstraints);
+    await page.addInitScript(keepBar);
     await page.goto(server.url);
     await ready(page);
+    const bar = await page.evaluate(() => window.bar);
     const online = await listen(page, Number(seconds), `${folder}/online.f32`);
     await page.waitForFunction(() => document.getElementById("offline").textContent === "works");
 
@@ -81,7 +95,7 @@ async function captions(files, wav, seconds, folder) {
     await ready(page);
     const offline = await listen(page, Number(seconds), `${folder}/offline.f32`);
     const foreign = requests.filter((url) => !url.startsWith(server.url) && !url.startsWith("data:"));
-    return { online, offline, foreign, complaints };
+    return { online, offline, foreign, complaints, bar };
   } finally {
     await browser.close();
   }

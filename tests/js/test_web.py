@@ -254,6 +254,10 @@ def test_page_recognizes_as_python_also_without_a_server(tmp_path: Path) -> None
     result = run("node", "tests/browser.mjs", "captions", tmp_path / "page", wav, len(audio) / 16000, tmp_path)
     seen = json.loads(result.stdout)
     assert seen["foreign"] == seen["complaints"] == []  # no request leaves the origin
+    shares = [share for status, share in seen["bar"] if status.startswith("Loading") and share is not None]
+    assert shares == sorted(shares) and 0 < shares[0] < shares[-1] <= 1
+    assert [share for status, share in seen["bar"] if status.startswith("Opening")] == [None]
+    assert seen["bar"][-1] == ["Ready.", "hidden"]
     # The second time, the server is not running, and the browser does not support 16 kHz.
     assert seen["online"]["sampleRate"] == 16000 != seen["offline"]["sampleRate"]
     recognizer = Recognizer(model, lm=BUNDLED)
