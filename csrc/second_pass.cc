@@ -64,20 +64,19 @@ void SecondPass::append(const float* letters, std::int64_t num_letters, const fl
 
 std::optional<EncoderStep> SecondPass::next(const Fbank& fbank, std::int64_t num_context, bool is_over) {
   const std::int64_t end = is_over ? end_of_speech() : num_frames_;
-  if (is_over && has_begun_ && num_done_ >= end) num_done_ = num_frames_;
-  if (is_over ? num_done_ == num_frames_ : !is_due()) return std::nullopt;
-  const bool begins = !has_begun_ || num_done_ == encoded_begin_;
-  num_context_ = has_begun_ ? 0 : num_context;
-  if (!has_begun_ && num_context == 0) num_done_ = encoded_begin_ = begin_of_speech();
-  has_begun_ = true;
+  if (is_over ? num_done_ >= end : !is_due()) {
+    if (is_over) num_done_ = num_frames_;  // silence at the end needs no run
+    return std::nullopt;
+  }
+  num_context_ = has_begun() ? 0 : num_context;
+  if (!has_begun() && num_context == 0) num_done_ = encoded_begin_ = begin_of_speech();
   const Pass& pass = kPasses[pass_];
   const std::int64_t begin = kSubsampling * num_done_;
   window_end_ = std::min(num_done_ + window_, end);
-  is_last_ = is_over && window_end_ == end;
   const std::int64_t first = kSubsampling * (first_frame_ + num_done_ - num_context_) - pass.shift;
   const std::int64_t num_features = kSubsampling * (window_end_ - num_done_ + num_context_) + kFeatureOverlap;
-  EncoderStep step{kFirstPassSlot + pass_, begins, is_last_, {}, num_features,
-                   std::min(num_features, fbank.num_frames_ready() - first)};
+  EncoderStep step{kFirstPassSlot + pass_, num_done_ == encoded_begin_, is_over && window_end_ == end, {},
+                   num_features, std::min(num_features, fbank.num_frames_ready() - first)};
   step.features.resize(static_cast<std::size_t>(num_features * kNumBins));
   // The features before the utterance may have been discarded. Its first frames are repeated instead.
   const std::int64_t repeated = std::max<std::int64_t>(pass.shift - begin, 0);
@@ -93,15 +92,12 @@ std::int64_t SecondPass::add(const Rows& letters, const Rows& phones, std::int64
   add_rows(letters_, letters, skipped, num_done_, num_valid - skipped);
   add_rows(phones_, phones, skipped, num_done_, num_valid - skipped);
   pass_ = (pass_ + 1) % kNumPasses;
-  if (pass_ == 0) {
-    encoded_end_ = window_end_;
-    num_done_ = is_last_ ? num_frames_ : window_end_;
-  }
+  if (pass_ == 0) num_done_ = window_end_;
   return skipped;
 }
 
 HeadLogProbs SecondPass::mean_of(std::int64_t frame) const {
-  const std::int64_t num_passes = frame < encoded_begin_ || frame >= encoded_end_ ? 1 : kNumPasses + 1;
+  const std::int64_t num_passes = frame < encoded_begin_ || frame >= window_end_ ? 1 : kNumPasses + 1;
   const auto mean = [&](const LogProbSums& sums) {
     return sums.empty() ? std::vector<float>() : sums.mean(frame, num_passes);
   };

@@ -39,8 +39,8 @@ class SecondPass {
               bool is_silent);
 
   // Whether more than a window is waiting.
-  bool is_due() const noexcept { return num_frames_ - (has_begun_ ? num_done_ : begin_of_speech()) > window_; }
-  bool has_begun() const noexcept { return has_begun_; }
+  bool is_due() const noexcept { return num_frames_ - (has_begun() ? num_done_ : begin_of_speech()) > window_; }
+  bool has_begun() const noexcept { return window_end_ > 0; }
   // The next run of the encoder. Returns none once all passes are done for the frames so far, except for less
   // than a window before the utterance is over. num_context: frames before the utterance that the first window of the
   // first pass gets as context, which then begins with the utterance. The other passes get none, which saves time.
@@ -64,12 +64,10 @@ class SecondPass {
   std::int64_t first_frame_, window_;
   std::int64_t num_frames_ = 0;
   std::int64_t speech_begin_ = 0, speech_end_ = 0;  // 0 and 0 without speech: then all frames are encoded
-  bool has_begun_ = false;
   std::int64_t num_done_ = 0;  // start of the window in progress
   std::size_t pass_ = 0;       // of the next run
-  std::int64_t encoded_begin_ = 0, encoded_end_ = 0;  // frames that all passes have
-  std::int64_t window_end_ = 0, num_context_ = 0;  // of the run in progress
-  bool is_last_ = false;                           // the window in progress
+  std::int64_t encoded_begin_ = 0;                 // start of the first window
+  std::int64_t window_end_ = 0, num_context_ = 0;  // of the run in progress, or of the last one
   LogProbSums letters_, phones_;
 };
 
