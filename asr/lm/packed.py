@@ -72,8 +72,9 @@ def load_lm(path: str | Path) -> NgramLm:
     The file is mapped: it may be replaced, but must not be changed in place. Raises LmError, with the name of the file,
     if it is missing or damaged.
     """
+    path = _located(path)
     try:
-        with (BUNDLED if path == "bundled" else Path(path)).open("rb") as file:
+        with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
     except OSError as error:
@@ -81,19 +82,24 @@ def load_lm(path: str | Path) -> NgramLm:
     try:
         return NgramLm(np.frombuffer(data, np.uint8))
     except ValueError as error:
-        raise LmError(f"{BUNDLED if path == 'bundled' else path}: {error}") from error
+        raise LmError(f"{path}: {error}") from error
 
 
 def read_packed(path: str | Path) -> bytes:
     """The bytes of a language model's file; "bundled" is the one in the package. Raises LmError."""
+    path = _located(path)
     try:
-        return (BUNDLED if path == "bundled" else Path(path)).read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise _unreadable(path, error) from error
 
 
-def _unreadable(path: str | Path, error: OSError) -> LmError:
-    return LmError(f"language model {BUNDLED if path == 'bundled' else path} cannot be read: {error.strerror}")
+def _located(path: str | Path) -> Path:
+    return BUNDLED if path == "bundled" else Path(path)
+
+
+def _unreadable(path: Path, error: OSError) -> LmError:
+    return LmError(f"language model {path} cannot be read: {error.strerror}")
 
 
 def few_words(num_words: int, name: str, language: str = "") -> str:

@@ -61,7 +61,8 @@ class Positions(nn.Module):
     def rotation(self, position: Tensor, like: Tensor) -> Rotation | None:
         """The factors of `rotate` for queries and keys at these positions (N or 1, T) int64; rope only.
 
-        Of the dtype of `like`. Their length does not matter: scores depend on differences of positions."""
+        Of the dtype of `like`. The size of the positions does not matter: scores depend on their differences.
+        """
         if self.kind != "rope":
             return None
         cos, sin = rotation(position, self.num_heads, self.head_dim)
