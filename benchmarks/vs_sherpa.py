@@ -1,14 +1,19 @@
 """Compares asr-stream with sherpa-onnx: the same weights, chunk and search, one thread each.
 
     asr export bundled --target sherpa-onnx [--lm bundled] -o sherpa [--int8]
-    python benchmarks/vs_sherpa.py sherpa [--int8] [--chunk-ms 640] [--data data/dev --num-utterances 100]
+    python benchmarks/vs_sherpa.py sherpa [--int8] [--chunk-ms 640] [--plot cpu.png]
+    python benchmarks/vs_sherpa.py sherpa [--int8] [--chunk-ms 640] --data data/dev --num-utterances 100
 
 Each runs in its own process, in blocks of 20 ms like a microphone's, with endpoints after 0.8 s of silence; rounds
 alternate, so that a busy machine affects all, and the best round counts. The search is greedy. If the folder has a
 decoding graph, sherpa-onnx uses it, and asr-stream its first pass with the language model, whose n-grams are not pruned
 as those of the graph. Latency is the time for a block that completes a chunk. With --data the texts of real
-utterances are compared instead: each gets the utterance and as much silence as sherpa-onnx needs to decode its end. It
-needs: pip install sherpa-onnx
+utterances are compared instead: each gets the utterance and as much silence as sherpa-onnx needs to decode its end.
+
+--plot draws the CPU time of a second of audio by part, also that of asr-stream with its defaults: language models and
+second pass.
+
+It needs: pip install sherpa-onnx
 """
 
 from __future__ import annotations
@@ -19,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,6 +36,8 @@ BLOCK = 320  # samples
 LEFT_CONTEXT_MS = 2560
 RUNNERS = ("asr-stream", "zipformer2_ctc")
 ENDPOINT_RULES = ("silence_after_speech_s", "min_silence_after_speech_s", "silence_without_speech_s", "max_utterance_s")
+THEIR_GRAPH = "zipformer2_ctc graph in our ONNX Runtime"
+REST = "features, search and the rest"
 Feed = Callable[[np.ndarray], "tuple[bool, str]"]
 """Takes samples; returns whether they completed a chunk, and the text of this utterance so far."""
 
@@ -142,14 +150,19 @@ def their_streams(args: argparse.Namespace, endpoints: bool) -> Callable[[], tup
     return make
 
 
-def measure(args: argparse.Namespace) -> dict[str, Any]:
-    """CPU time, latency and memory of one of the two, in this process."""
+def recording(args: argparse.Namespace) -> np.ndarray:
+    """The audio that costs are measured with, 16 kHz: the file and a second of silence, repeated."""
     import soundfile
 
     from asr.streaming.terminal.cli import SAMPLE
 
     audio = np.concatenate([soundfile.read(args.file or SAMPLE, dtype="float32")[0], np.zeros(16000, np.float32)])
-    audio = np.resize(audio, int(args.seconds * 16000))
+    return np.resize(audio, int(args.seconds * 16000))
+
+
+def measure(args: argparse.Namespace) -> dict[str, Any]:
+    """CPU time, latency and memory of one of the two, in this process."""
+    audio = recording(args)
     make = (our_streams if args.run == RUNNERS[0] else their_streams)(args, endpoints=True)
     feed, _ = make()
     for begin in range(0, 10 * 16000, BLOCK):  # excludes the allocations of the first steps
@@ -214,7 +227,7 @@ def parts(args: argparse.Namespace) -> dict[str, float]:
         "features": compute_features,
         "search": advance,
         "their features": compute_their_features,
-        "zipformer2_ctc graph in our ONNX Runtime": lambda: session.run(None, feeds),
+        THEIR_GRAPH: lambda: session.run(None, feeds),
     }
     best = dict.fromkeys(work, np.inf)
     for _ in range(args.rounds * 5):
@@ -224,6 +237,52 @@ def parts(args: argparse.Namespace) -> dict[str, float]:
                 function()
             best[name] = min(best[name], 1000 * (time.process_time() - started) / 20)
     return best
+
+
+def default_parts(args: argparse.Namespace) -> dict[str, float]:
+    """CPU milliseconds per second of audio of each part of asr-stream with its defaults."""
+    from asr import Recognizer
+    from asr.streaming.stream import Stream
+    from asr.streaming.work import compute
+
+    lm = "auto" if args.model else args.lm
+    stream = Stream(Recognizer(model_file(args), chunk_ms=args.chunk_ms, lm=lm), deferred=True)
+    names = {"neural_lm": "neural language model"}
+    spent: Counter[str] = Counter()
+    started = time.process_time()
+    for block in np.split(recording(args), range(BLOCK, int(args.seconds * 16000), BLOCK)):
+        stream.accept_waveform(block)
+        while (work := stream.pending()) is not None:
+            use, name = work.work.state, work.work.network
+            part = "encoder, second pass" if use and use.slot and name == "encoder" else names.get(name, name)
+            before = time.process_time()
+            compute([work])
+            spent[part] += time.process_time() - before
+        for _ in stream.events():
+            pass
+    spent[REST] = time.process_time() - started - sum(spent.values())
+    return {part: 1000 * seconds / args.seconds for part, seconds in spent.items()}
+
+
+def plot(bars: dict[str, dict[str, float]], path: Path, title: str) -> None:
+    """Writes a PNG with a horizontal bar for each of `bars`: milliseconds by part."""
+    from asr.evaluation.plots import new_axes
+
+    figure, axes = new_axes(8, 3)
+    ends = dict.fromkeys(bars, 0.0)
+    for part in sorted({part for bar in bars.values() for part in bar}, key=lambda part: (part == REST, part)):
+        shown = [name for name in bars if part in bars[name]]
+        axes.barh(shown, [bars[name][part] for name in shown], 0.6, [ends[name] for name in shown], label=part)
+        for name in shown:
+            ends[name] += bars[name][part]
+    for name, end in ends.items():
+        axes.text(end, name, f" {end:.1f}", va="center")
+    axes.invert_yaxis()
+    axes.margins(x=0.1)
+    axes.set_xlabel("ms of CPU time per second of audio")
+    axes.set_title(title)
+    axes.legend()
+    figure.savefig(path, format="png")
 
 
 def texts(args: argparse.Namespace) -> list[str]:
@@ -237,6 +296,9 @@ def texts(args: argparse.Namespace) -> list[str]:
                 feed(audio[begin : begin + BLOCK])
             found.append(finish())
     return found
+
+
+PARTS: dict[str, Callable[[argparse.Namespace], Any]] = {"parts": parts, "default_parts": default_parts}
 
 
 def padded(samples: np.ndarray, chunk_ms: int) -> np.ndarray:
@@ -263,13 +325,14 @@ def main() -> None:
     parser.add_argument("--file", help="default: the bundled recording")
     parser.add_argument("--seconds", type=float, default=60.0, help="of audio; the file is repeated (default 60)")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--plot", type=Path, metavar="FILE.png", help="a picture of the CPU time by part")
     parser.add_argument("--data", type=Path, help="written by `asr prepare`; the recordings are read again")
     parser.add_argument("--num-utterances", type=int, metavar="N", help="evenly spread; default: all")
     parser.add_argument("--audio", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--run", choices=(*RUNNERS, "parts"), help=argparse.SUPPRESS)
+    parser.add_argument("--run", choices=(*RUNNERS, *PARTS), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.run:
-        run = parts if args.run == "parts" else texts if args.audio else measure
+        run = PARTS.get(args.run, texts if args.audio else measure)
         print(json.dumps(run(args)))
         return
     for file in (args.folder / "tokens.txt", their_file(args)):
@@ -291,7 +354,19 @@ def compare_cost(args: argparse.Namespace) -> None:
             f"{name:15} CPU {row['cpu_ms']:.2f} ms a chunk   latency p50 {row['p50_ms']:.2f} ms, "
             f"p95 {row['p95_ms']:.2f} ms   memory {row['memory_mb']:.0f} MB   ratio of ours {ratio:.2f}"
         )
-    print("parts: " + ", ".join(f"{name} {value:.2f} ms" for name, value in in_process("parts").items()))
+    costs = in_process("parts")
+    print("parts: " + ", ".join(f"{name} {value:.2f} ms" for name, value in costs.items()))
+    if args.plot:
+        graphs = {RUNNERS[0]: costs["model"], RUNNERS[1]: costs[THEIR_GRAPH]}
+        shown = {RUNNERS[0]: "asr-stream, greedy", RUNNERS[1]: "sherpa-onnx, greedy,\nthe same weights"}
+        chunks_per_s = 1000 / args.chunk_ms
+        bars = {
+            shown[name]: {"encoder": graph * chunks_per_s, REST: (best[name]["cpu_ms"] - graph) * chunks_per_s}
+            for name, graph in graphs.items()
+        }
+        bars["asr-stream, default"] = in_process("default_parts")
+        title = f"{'int8' if args.int8 else 'float32'}, chunks of {args.chunk_ms} ms, one thread"
+        plot(bars, args.plot, title)
 
 
 def compare_texts(args: argparse.Namespace) -> None:

@@ -113,8 +113,7 @@ async function close({ lm, metadata, networks }) {
 
 async function defaultRuntime() {
   const ort = await import("onnxruntime-web/wasm");
-  // More threads would need a cross-origin-isolated page (COOP and COEP headers), which few pages are.
-  ort.env.wasm.numThreads = 1;
+  ort.env.wasm.numThreads = 1; // a second thread gains little (docs/lab/speed.md)
   return ort;
 }
 

@@ -25,7 +25,7 @@ async function load({ options, runtime }) {
   const start = performance.now();
   const ort = runtime && (await import(/* webpackIgnore: true */ /* @vite-ignore */ runtime.module));
   if (ort) {
-    ort.env.wasm.numThreads = 1; // more would need a cross-origin-isolated page (COOP, COEP)
+    ort.env.wasm.numThreads = 1; // a second thread gains little (docs/lab/speed.md)
     ort.env.wasm.wasmPaths = { wasm: runtime.wasm };
   }
   const names = Object.keys(FILES).filter((name) => typeof options[name] === "string");

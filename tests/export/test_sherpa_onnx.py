@@ -191,13 +191,15 @@ def test_websocket_server_gives_our_text_to_several_clients(
     ids=["cost", "texts"],
 )
 def test_the_benchmark_prints_its_numbers(
-    options: list[str], printed: str, folder: Path, tiny_onnx: Path, tones: tuple[Path, Path]
+    options: list[str], printed: str, folder: Path, tiny_onnx: Path, tones: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    data = ["--data", str(tones[1])] if "--num-utterances" in options else []
+    plot = tmp_path / "cpu.png"
+    more = ["--data", str(tones[1])] if "--num-utterances" in options else ["--plot", str(plot)]
     command = [sys.executable, str(BENCHMARKS / "vs_sherpa.py"), str(folder), "--model", str(tiny_onnx)]
-    done = subprocess.run([*command, *options, *data], capture_output=True, timeout=300)
+    done = subprocess.run([*command, *options, *more], capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr.decode()
     assert re.search(printed, done.stdout.decode()), done.stdout.decode()
+    assert "--data" in more or plot.stat().st_size > 10000
 
 
 def test_a_pause_ends_no_text_of_the_benchmark(folder: Path, tiny_onnx: Path, conversation: np.ndarray) -> None:
