@@ -286,8 +286,8 @@ def test_models(client: openai.OpenAI) -> None:
         ([("language", "eng")], b"", "language", "language is 'eng'"),
         ([("response_format", "diarized_json")], b"", "response_format", "choose one of json, text, srt"),
         ([("timestamp_granularities[]", "word")], b"", "timestamp_granularities", "response_format 'verbose_json'"),
-        ([("timestamp_granularities[]", "day")], b"", "timestamp_granularities", "'day'; choose from word, segment"),
-        ([("include[]", "tokens")], b"", "include", "include is 'tokens'; choose from logprobs"),
+        ([("timestamp_granularities[]", "day")], b"", "timestamp_granularities", "'day'; choose one of word, segment"),
+        ([("include[]", "tokens")], b"", "include", "include is 'tokens'; choose one of logprobs"),
         (
             [("include[]", "logprobs"), ("response_format", "verbose_json")],
             b"",
