@@ -19,7 +19,7 @@ import soundfile
 from support.media import ffmpeg
 
 from asr.containers import MAX_PARTS, kind_of, parts
-from asr.streaming.audio import open_file
+from asr.streaming.audio import pipe
 from asr.streaming.audio.audio_file import AudioFileError, duration_s, read_blocks
 
 FORMATS: dict[str, dict[str, str]] = {
@@ -319,7 +319,7 @@ def test_recordings_one_after_the_other_are_bounded_together(sample: np.ndarray,
 
 
 def test_a_pipe_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_file, "MAX_PIPED", 1 << 20)
+    monkeypatch.setattr(pipe, "MAX_PIPED", 1 << 20)
     reader, writer = os.pipe()
     process = subprocess.Popen(["sh", "-c", "printf OggS; cat /dev/zero"], stdout=writer)
     os.close(writer)

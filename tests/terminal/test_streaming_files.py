@@ -26,7 +26,7 @@ from support.terminal import Terminal
 
 from asr import Recognizer
 from asr.streaming import Final
-from asr.streaming.audio import open_file
+from asr.streaming.audio import pipe
 from asr.streaming.audio.audio_file import AudioFileError, read_blocks
 from asr.streaming.server.cli import new_parser as server_parser
 from asr.streaming.terminal import files
@@ -127,7 +127,7 @@ def test_reads_standard_input_and_a_named_pipe(
     expected = np.concatenate([block for block, _ in read_blocks(path)])
     with open(path) as file, monkeypatch.context() as patch:
         patch.setattr(sys, "stdin", file)
-        patch.setattr(open_file, "MAX_PIPED", 0)  # it is seekable: nothing has to be kept
+        patch.setattr(pipe, "MAX_PIPED", 0)  # it is seekable: nothing has to be kept
         assert np.array_equal(np.concatenate([block for block, _ in read_blocks("-")]), expected)
     os.mkfifo(fifo)
     threading.Thread(target=lambda: fifo.write_bytes(path.read_bytes()), daemon=True).start()
