@@ -8,6 +8,7 @@ its part. There a word of the text may be skipped at a cost, and so may speech t
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -300,16 +301,20 @@ class _Aligner:
                 self._phones[part.begin + place] = _phones(names, frames, origin, at)
             begin += length
 
-    def _extra(self) -> Iterator[Word]:
-        """The recognized words at the times of speech that is not in the text."""
-        others = iter(sorted(self._others))
-        start, end = next(others, (np.inf, np.inf))
-        for word in self._recognized:
-            middle = (word.start + word.end) / 2
-            while middle > end:
-                start, end = next(others, (np.inf, np.inf))
-            if start <= middle:
-                yield word
+    def _extra(self) -> list[Word]:
+        """The recognized words at the times of speech that is not in the text.
+
+        Those are the words whose middle is at such a time. Tokens are emitted later than they are said, so a short time
+        may lie at the end of its word: else it is the word at the middle of that time.
+        """
+        words = self._recognized
+        starts, ends = [word.start for word in words], [word.end for word in words]
+        found: set[int] = set()
+        for start, end in self._others:
+            places = range(bisect.bisect_right(ends, start), bisect.bisect_left(starts, end))
+            inside = [place for place in places if start <= (starts[place] + ends[place]) / 2 <= end]
+            found.update(inside or [place for place in places if starts[place] <= (start + end) / 2 < ends[place]])
+        return [words[place] for place in sorted(found)]
 
 
 def _timed(hypothesis: Hypothesis, lengths: Sequence[int]) -> list[Word]:
