@@ -301,20 +301,20 @@ class _Aligner:
                 self._phones[part.begin + place] = _phones(names, frames, origin, at)
             begin += length
 
-    def _extra(self) -> list[Word]:
-        """The recognized words at the times of speech that is not in the text.
+    def _extra(self) -> Iterator[Word]:
+        """The recognized words that have speech which is not in the text, and no word of the text in their middle."""
+        said = [(word.start, word.end) for word in self._times if word]
+        others = sorted(self._others)
+        for word in self._recognized:
+            middle = (word.start + word.end) / 2
+            if _meets(others, word.start, word.end) and not _meets(said, middle, middle):
+                yield word
 
-        Those are the words whose middle is at such a time. Tokens are emitted later than they are said, so a short time
-        may lie at the end of its word: else it is the word at the middle of that time.
-        """
-        words = self._recognized
-        starts, ends = [word.start for word in words], [word.end for word in words]
-        found: set[int] = set()
-        for start, end in self._others:
-            places = range(bisect.bisect_right(ends, start), bisect.bisect_left(starts, end))
-            inside = [place for place in places if start <= (starts[place] + ends[place]) / 2 <= end]
-            found.update(inside or [place for place in places if starts[place] <= (start + end) / 2 < ends[place]])
-        return [words[place] for place in sorted(found)]
+
+def _meets(spans: Sequence[tuple[float, float]], start: float, end: float) -> bool:
+    """Whether one of the spans, which are in order and apart, has time in common with this one."""
+    place = bisect.bisect_left(spans, (end,))
+    return place > 0 and spans[place - 1][1] > start
 
 
 def _timed(hypothesis: Hypothesis, lengths: Sequence[int]) -> list[Word]:
