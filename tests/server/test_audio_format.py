@@ -14,7 +14,7 @@ import pytest
 import soundfile
 import soxr
 from support.realtime import WAIT_S, encoded, realtime_server, set_up, talk, until_completed
-from support.recognition import recognize
+from support.recognition import recognize, resembles
 from support.server import RunningServer, quick_recognizer
 
 from asr import Recognizer
@@ -109,7 +109,7 @@ def test_realtime_reads_each_format(
 
     heard = AudioFormat(encoding, rate).samples(data)
     expected = " ".join(event.text for event in recognize(recognizer, heard, rate=rate) if isinstance(event, Final))
-    assert talk(server, dialogue) == expected and "old man" in expected.lower()
+    assert talk(server, dialogue) == expected and resembles(expected)
 
 
 def test_audio_in_a_refused_format_is_refused(server: RunningServer, sample: np.ndarray) -> None:
@@ -168,7 +168,7 @@ def test_an_event_may_have_15_mib(server: RunningServer, sample: np.ndarray) -> 
         (*_, last) = await until_completed(connection, 1)
         return last.transcript
 
-    assert "old man" in talk(server, dialogue).lower()
+    assert resembles(talk(server, dialogue))
 
 
 @pytest.mark.parametrize("num_bytes", [0, 1, 2, 3000, 100001])
@@ -206,7 +206,7 @@ def test_half_a_sample_is_forgotten(server: RunningServer, sample: np.ndarray, h
         await connection.input_audio_buffer.commit()
         return (await until_completed(connection, 1))[-1].transcript
 
-    assert "old man" in talk(server, dialogue).lower()
+    assert resembles(talk(server, dialogue))
 
 
 def test_a_long_event_is_parsed_like_a_short_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from dataclasses import replace
+from difflib import SequenceMatcher
 
 import numpy as np
 
@@ -50,6 +51,12 @@ def num_errors(text: str, reference: str = SAMPLE_TEXT) -> int:
     """The number of substitutions, deletions and insertions in `text`."""
     errors = count_errors([reference], [text.upper()])
     return errors.insertions + errors.deletions + errors.substitutions
+
+
+def resembles(text: str, reference: str = SAMPLE_TEXT) -> bool:
+    """Whether the letters of `text` are nearly the first ones of `reference`; its words need not exist."""
+    begun = reference.lower()[: len(text)]
+    return len(text) > 20 and SequenceMatcher(None, text.lower(), begun, autojunk=False).ratio() > 0.65
 
 
 def random_cuts(rng: np.random.Generator, length: int) -> list[int]:
