@@ -3,13 +3,13 @@
 #
 #   scripts/train_bundled.sh DATA OUT [key=value ...]
 #
-# DATA  train.tsv, dev.tsv (path, text, speaker), noise/ (recordings without speech), lexicon.txt (asr lexicon make)
-#       and, optionally, unlabeled/: recordings of many speakers without texts, with teacher/: Whisper base, converted for
-#       faster-whisper
+# DATA  train.tsv, dev.tsv (path, text, speaker), noise/ (recordings without speech) and, optionally, unlabeled/:
+#       recordings of many speakers without texts, with teacher/: Whisper base, converted for faster-whisper
 # OUT   data sets and runs; the same command continues where it stopped
 # key=value: for each training, such as train.max_steps=2 for a trial
 #
-# It has never run as a whole. The bundled weights were made in more steps, with earlier commands: docs/model_card.md.
+# It has run from its first to its last line only with train.max_steps=2. The bundled weights were made in more steps,
+# with earlier commands: docs/model_card.md.
 set -euo pipefail
 data=$(realpath "$1") out=$(realpath -m "$2")
 shift 2
@@ -27,7 +27,7 @@ prepare noise noise "$data/noise"
 train() {
   local name=$1 start=$2
   shift 2
-  asr train tiny data.train=data/train data.valid=data/dev data.noise=data/noise "data.lexicon=$data/lexicon.txt" \
+  asr train tiny data.train=data/train data.valid=data/dev data.noise=data/noise data.lexicon=bundled \
     "train.init=$start" "train.output=runs/$name" data.max_batch_s=60 model.dropout=0 optim.kind=muon \
     optim.schedule=linear optim.ema_decay=0.998 chunk.full_probability=0.25 augment.mask_probability=0.5 "$@" \
     ${overrides[@]+"${overrides[@]}"} --resume

@@ -25,7 +25,7 @@ from asr.streaming.audio.ffmpeg import find_ffmpeg
 from asr.streaming.events import Error, Final
 from asr.streaming.server.protocols.common import ProtocolError, shown, warnings_about
 from asr.streaming.server.protocols.realtime_config import COMMIT_MODELS
-from asr.streaming.server.protocols.transcriptions_answer import Heard, log_error, stream, whole
+from asr.streaming.server.protocols.transcriptions_answer import Heard, complete_response, log_error, send_events
 from asr.streaming.server.protocols.transcriptions_form import Options
 from asr.streaming.server.protocols.uploads import Upload, receive_form
 from asr.streaming.server.protocols.websocket import refusal
@@ -84,11 +84,11 @@ class Transcriptions:
             # Clients such as LiveKit add their own keywords, so an unusable keyword must not fail the request.
             upload.warnings += warnings_about(options.keywords, session.recognizer.hotwords)
             if options.stream:
-                await stream(finals, options.logprobs, upload.warnings, send)
+                await send_events(finals, options.logprobs, upload.warnings, send)
                 return
             heard = sorted([each async for each in finals], key=lambda each: each.final.start)
             # On a thread, because hours of audio have a hundred thousand words.
-            response = await asyncio.to_thread(whole, heard, session.audio_s, options, upload.warnings)
+            response = await asyncio.to_thread(complete_response, heard, session.audio_s, options, upload.warnings)
             await response(scope, receive, send)
 
 

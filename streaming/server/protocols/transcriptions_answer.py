@@ -51,7 +51,7 @@ def _lines(heard: Sequence[Heard], before: str = "") -> str:
     return "".join(spaced([final.text for final, _ in heard], before))
 
 
-def whole(heard: list[Heard], duration_s: float, options: Options, warnings: list[str]) -> Response:
+def complete_response(heard: list[Heard], duration_s: float, options: Options, warnings: list[str]) -> Response:
     """The response in the requested format; JSON includes the warnings."""
     text = _lines(heard)
     labels = [(final, label_of(channel) if channel else "") for final, channel in heard]
@@ -105,7 +105,7 @@ def _segment(i: int, final: Final) -> dict[str, Any]:
     }
 
 
-async def stream(finals: AsyncIterator[Heard], with_logprobs: bool, warnings: list[str], send: Send) -> None:
+async def send_events(finals: AsyncIterator[Heard], with_logprobs: bool, warnings: list[str], send: Send) -> None:
     """Server-sent events: a delta for each utterance, then the text, which is the concatenation of the deltas, and the
     warnings.
 
