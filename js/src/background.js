@@ -1,6 +1,8 @@
 // One recognizer for the whole page, in a worker, so that the page never waits for it.
 
-const SOURCES = ["model", "lm", "neuralLm", "punctuation"];
+import { FILES } from "./read.js";
+
+const SOURCES = Object.keys(FILES);
 
 let chosen = null; // options of the page's recognizer
 let loading = null;

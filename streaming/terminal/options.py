@@ -18,8 +18,8 @@ ASSETS = ("model", "lm", "neural_lm", "punctuation", "decoder", "provider")
 _FILES = {
     "model": "a file from `asr export`; default: bundled, in int8, or float32 with cuda",
     "lm": "language model from `asr lm`, bundled, or none; default: the bundled one with the bundled model",
-    "neural_lm": "neural language model that rescores finals, bundled, or none; default: the bundled one with the "
-    "bundled --lm, and with an English one of at least 100,000 words; if given, also with --lm none",
+    "neural_lm": "neural language model that rescores finals, bundled, or none; default: the bundled one if the model "
+    "is English and --lm has at least 100,000 words, as the bundled one has; if given, also with --lm none",
     "punctuation": "model for case and punctuation, or none; default: the bundled one if the model is English",
     "decoder": "attention decoder for search rescore and joint, or none; default: NAME.decoder.onnx beside the model",
 }
