@@ -15,7 +15,9 @@ UNKNOWN_SIZE = 0x7FFF0000
 UNKNOWN_FRAMES = 1 << 62
 """libsndfile's number for a FLAC stream of unknown length."""
 UNSIZED = b"\xff\xff\xff\xff"
-"""The size in a WAV or AU header that means: up to the end of the file."""
+"""The size in an AU header that means: up to the end of the file. In a WAV header, libsndfile reads 4 GiB at most."""
+ENDLESS = 1 << 59
+"""Bytes of audio in the header of a stream of unknown length; libsndfile corrects them to those of the file."""
 FFMPEG_KINDS = {"matroska": "WebM or Matroska", "mov": "MP4 or M4A", "aac": "AAC", "asf": "WMA", "amr": "AMR"}
 """Formats that libsndfile cannot read, and their usual names. ffmpeg reads them, and others that have no name here."""
 
@@ -33,6 +35,8 @@ MAX_PARTS = 1000
 bytes."""
 _USUAL_CHUNKS = (b"fmt ", b"data", b"fact", b"LIST")
 _MAX_FORMAT = 4096
+_IN_RF64 = (1, 3, 6, 7, 0xFFFE)
+"""The encodings, of samples of fixed size, that libsndfile reads from RF64."""
 _BOXES = (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip")
 
 
@@ -97,8 +101,9 @@ class Chunk(NamedTuple):
 
 def unusual_layout(file: IO[bytes], size: int) -> Layout | None:
     """The layout of a WAV or AU file whose header says 0 bytes of audio although more bytes follow, because its
-    recorder crashed, or of a WAV file with several chunks of audio, or with a chunk of odd size before the audio that
-    lacks its padding; None for other files. size: bytes of the file."""
+    recorder crashed, or of a WAV file of unknown size that is longer than its header can say, or with several chunks of
+    audio, or with a chunk of odd size before the audio that lacks its padding; None for other files. size: bytes of the
+    file."""
     file.seek(0)
     head = file.read(24)
     if head.startswith(b".snd"):
@@ -111,19 +116,20 @@ def unusual_layout(file: IO[bytes], size: int) -> Layout | None:
         )
     found: list[Chunk] = []
     format = b""
-    is_padded = True
+    is_padded, is_long = True, False
     for chunk in wav_chunks(file, size):
         if chunk.name == b"data":
             next_name, next_bytes = _chunk(file, chunk.begin)
             is_empty = chunk.begin == chunk.end and not found and size > chunk.begin
             if is_empty and (not next_name or chunk.begin + next_bytes > size):
                 return Layout(wav_header(format), [(chunk.begin, size)], True) if format else None
-            found.append(chunk)
+            is_long = chunk.end - chunk.begin >= UNKNOWN_SIZE and not _chunk(file, chunk.end)[0]
+            found.append(chunk._replace(end=size) if is_long else chunk)
         elif not found:
             is_padded &= (chunk.next - chunk.begin) % 2 == 0
             if chunk.name == b"fmt ":
                 format = wav_format(file, chunk)
-    if not format or not found or (len(found) == 1 and is_padded):
+    if not format or not found or (len(found) == 1 and is_padded and not is_long):
         return None
     return Layout(wav_header(format), [(chunk.begin, min(chunk.end, size)) for chunk in found])
 
@@ -152,11 +158,17 @@ def wav_format(file: IO[bytes], chunk: Chunk) -> bytes:
     return file.read(chunk.end - chunk.begin) if chunk.end - chunk.begin <= _MAX_FORMAT else b""
 
 
-def wav_header(format: bytes, size: bytes = UNSIZED) -> bytes:
-    """The header of a WAV file with one chunk of audio. format: see `wav_format`. size: the bytes of the audio, as in
-    the header."""
-    padded = format + bytes(len(format) % 2)
-    return b"RIFF" + UNSIZED + b"WAVEfmt " + len(format).to_bytes(4, "little") + padded + b"data" + size
+def wav_header(format: bytes, num_bytes: int = ENDLESS) -> bytes:
+    """The header of a WAV file with one chunk of audio. format: see `wav_format`. num_bytes: of the audio.
+
+    With 2 GiB and more, it is an RF64 header (EBU Tech 3306) if libsndfile reads the encoding from it.
+    """
+    chunks = b"fmt " + len(format).to_bytes(4, "little") + format + bytes(len(format) % 2) + b"data"
+    if num_bytes < UNKNOWN_SIZE or int.from_bytes(format[:2], "little") not in _IN_RF64:
+        return b"RIFF" + UNSIZED + b"WAVE" + chunks + min(num_bytes, 0xFFFFFFFF).to_bytes(4, "little")
+    num_chunk_bytes = 4 + 36 + len(chunks) + 4 + num_bytes  # "WAVE", "ds64", "fmt " and "data"
+    sizes = num_chunk_bytes.to_bytes(8, "little") + num_bytes.to_bytes(8, "little") + bytes(12)
+    return b"RF64" + UNSIZED + b"WAVEds64" + len(sizes).to_bytes(4, "little") + sizes + chunks + UNSIZED
 
 
 def _chunk(file: IO[bytes], at: int) -> tuple[bytes, int]:

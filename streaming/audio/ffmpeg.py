@@ -1,4 +1,4 @@
-"""Runs ffmpeg, an external program: decodes the audio of WebM, MP4 and other files into a WAV stream.
+"""Runs ffmpeg, an external program: decodes the audio of WebM, MP4 and other files into an AU stream.
 
 A file may come from anyone, so ffmpeg runs with limits: of formats, memory, processor time and waiting time.
 """
@@ -50,12 +50,13 @@ class Ffmpeg:
         self._max_cpu_s = round(MAX_CPU_S + MAX_CPU_S_PER_MB * num_mb)
         self.max_wait_s = MAX_WAIT_S + MAX_WAIT_S_PER_MB * num_mb
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115, closed by __exit__
-        file.seek(0)
+        os.lseek(file.fileno(), 0, os.SEEK_SET)  # `file.seek` may move only within its buffer
         command = [program, "-nostdin", "-v", "error", "-protocol_whitelist", "file,pipe", "-threads", "1"]
         # Without an offset, MPEG-TS would begin with its audio, although the video may begin earlier.
         command += ["-itsoffset", "0.000001", "-format_whitelist", ",".join(FORMATS)]
         command += [*(("-ss", f"{begin_s:.6f}") if begin_s else ()), "-i", "file:/dev/stdin"]
-        command += ["-map", "0:a:0", *IN_TIME, "-c:a", "pcm_s16le", "-f", "wav", "pipe:1"]
+        # AU, because libsndfile reads at most 4 GiB of a WAV stream: two hours of six channels.
+        command += ["-map", "0:a:0", *IN_TIME, "-c:a", "pcm_s16be", "-f", "au", "pipe:1"]
         if os.name == "posix":  # the shell sets the limits before the program begins, whatever other threads do
             limits = f"ulimit -v {MAX_MEMORY // 1024}; ulimit -t {self._max_cpu_s}"
             command = ["/bin/sh", "-c", f'{{ {limits}; }} 2>/dev/null; exec "$@"', "sh", *command]
@@ -76,6 +77,7 @@ class Ffmpeg:
         """
         if is_late:
             self._process.kill()
+        self.output.close()  # otherwise ffmpeg would wait forever if the reader left some of its output
         status = self._process.wait()
         self._errors.seek(0)
         text = self._errors.read(1 << 16).decode(errors="replace")

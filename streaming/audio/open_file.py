@@ -235,14 +235,18 @@ def _audio_chunks(pipe: Pipe, file: SequentialFile, head: bytes) -> Iterator[tup
         if chunk.name == b"data":
             at, left = chunk.begin - 8, _size_in_header(head) - chunk.begin + 8
             break
-    if not format or not at or chunk.end - chunk.begin >= UNKNOWN_SIZE:
+    if not format or not at:
         yield file, False
         return
+    if chunk.end - chunk.begin >= UNKNOWN_SIZE:
+        pipe.begin_again(wav_header(format), chunk.begin)
+        yield _sound_file(pipe), False
+        return
     while True:
-        name, num_bytes = chunk_of(header := pipe.read_at(at, 8))
+        name, num_bytes = chunk_of(pipe.read_at(at, 8))
         at, left = at + 8, left - 8
         if name == b"data":
-            begin = wav_header(format, header[4:])
+            begin = wav_header(format, num_bytes)
             pipe.begin_again(begin, at, num_bytes)
             yield _sound_file(pipe), True
             at = len(begin)

@@ -128,7 +128,9 @@ class Pipe:
     def _receive(self) -> bool:
         """Waits for more bytes; false at the end."""
         if os.name == "posix":  # other systems cannot wait for a pipe
-            while not self._ended and not select.select([self._file], [], [], WAIT_S)[0]:
+            ready = select.poll()  # `select` takes no descriptor above 1023
+            ready.register(self._file, select.POLLIN)
+            while not self._ended and not ready.poll(1000 * WAIT_S):
                 self._wait_left_s -= WAIT_S
                 self.is_late = self._wait_left_s < 0
                 self._ended = self.is_late or bool(self._stopped())

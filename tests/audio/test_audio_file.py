@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import io
 import os
@@ -21,6 +22,7 @@ from support.media import ffmpeg
 from asr.containers import MAX_PARTS, kind_of, parts
 from asr.streaming.audio import pipe
 from asr.streaming.audio.audio_file import AudioFileError, duration_s, read_blocks
+from asr.streaming.audio.open_file import open_recordings
 
 FORMATS: dict[str, dict[str, str]] = {
     "wav": {},
@@ -166,6 +168,49 @@ def test_a_header_of_0_bytes_of_a_recorder_that_crashed(suffix: str, sample: np.
         ]
 
 
+def wav_of_unknown_size(subtype: str, format: str, claim: int, begin: int) -> bytes:
+    """The header of a WAV file of 16 kHz mono. claim: the bytes of its audio that it says. begin: of its audio."""
+    file = io.BytesIO()
+    soundfile.write(file, np.zeros(1, np.int16), 16000, format=format, subtype=subtype)
+    content = file.getvalue()
+    at = content.index(b"data")
+    padding = begin - at - 16
+    filled = content[:at] + b"junk" + padding.to_bytes(4, "little") + bytes(padding)
+    return filled + b"data" + claim.to_bytes(4, "little")
+
+
+@pytest.mark.parametrize(
+    ("subtype", "format"), [("PCM_16", "WAV"), ("PCM_24", "WAVEX"), ("FLOAT", "WAV"), ("ULAW", "WAV")]
+)
+@pytest.mark.parametrize("claim", [0xFFFFFFFF, 0x7FFFFFFF, 0])
+def test_a_wav_of_unknown_size_may_exceed_its_header(
+    claim: int, subtype: str, format: str, sample: np.ndarray, tmp_path: Path
+) -> None:
+    """A radio program of a day through a pipe, and the same in a file."""
+    path, fifo, begin = tmp_path / "a.wav", tmp_path / "fifo", 4096
+    header = wav_of_unknown_size(subtype, format, claim, begin)
+    sound = encode_raw(sample, subtype)
+    width = len(sound) // len(sample)
+    silence = (5 << 30) // width
+    with path.open("wb") as file:  # sparse
+        file.write(header)
+        file.seek(begin + silence * width)
+        file.write(sound)
+    samples, trouble = read(path, start_s=silence / 16000)
+    assert np.abs(samples - sample / np.float32(32768)).max() < 0.02 and trouble == ""
+    os.mkfifo(fifo)
+    threading.Timer(0.1, fifo.write_bytes, [header + sound[:9000]]).start()
+    with open_recordings(fifo, None, lambda: False, lambda warning: None) as opened:
+        ((recording, is_sized),) = opened.recordings
+        assert recording.frames > silence and not is_sized
+
+
+def encode_raw(samples: np.ndarray, subtype: str) -> bytes:
+    file = io.BytesIO()
+    soundfile.write(file, samples / 32768, 16000, format="RAW", subtype=subtype, endian="LITTLE")
+    return file.getvalue()
+
+
 def test_a_wav_without_audio_stays_one(sample: np.ndarray, tmp_path: Path) -> None:
     path, wav = tmp_path / "a.wav", encode(sample[:0], "wav")
     for end in (b"", b"LIST" + (4).to_bytes(4, "little") + b"INFO"):
@@ -239,6 +284,20 @@ def test_encodings_without_end_in_a_pipe(subtype: str, sample: np.ndarray, tmp_p
     os.mkfifo(fifo)
     threading.Timer(0.1, fifo.write_bytes, [path.read_bytes()]).start()
     assert len(read(fifo, max_s=60.0)[0]) == len(read(path)[0]) >= len(sample)
+
+
+def test_a_pipe_may_have_any_descriptor() -> None:
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2000), hard))
+    reader, writer = os.pipe()
+    high = fcntl.fcntl(reader, fcntl.F_DUPFD, 1100)  # select takes none above 1023
+    os.close(reader)
+    with open(high, "rb", buffering=0) as file:
+        os.write(writer, b"abc")
+        os.close(writer)
+        assert pipe.Pipe(file, lambda: False).read(9) == b"abc"
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_any_open_file_is_read(sample: np.ndarray, tmp_path: Path) -> None:

@@ -227,6 +227,20 @@ def test_endless_waiting_is_stopped(sample: np.ndarray, tmp_path: Path, monkeypa
     assert "s of waiting for its size, then it is stopped" in read(path)[2]
 
 
+def test_output_after_the_end_is_not_waited_for(
+    sample: np.ndarray, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = ffmpeg(tmp_path, sample, "a.mka")
+    head = b".snd" + b"".join(number.to_bytes(4, "big") for number in (24, 4000, 3, 16000, 1))
+    (tmp_path / "head").write_bytes(head)
+    speaking(tmp_path, monkeypatch, f"cat {tmp_path}/head; exec head -c 10000000 /dev/zero")
+    found: list[tuple[np.ndarray, int, str]] = []
+    thread = threading.Thread(target=lambda: found.append(read(path)), daemon=True)
+    thread.start()
+    thread.join(30)
+    assert len(found[0][0]) == 2000 and "is damaged or cut short" in found[0][2]
+
+
 def children() -> set[str]:
     """The processes that this thread has started, which may be those of other tests."""
     return set(Path(f"/proc/{os.getpid()}/task/{threading.get_native_id()}/children").read_text().split())

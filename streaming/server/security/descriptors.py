@@ -66,8 +66,8 @@ class OpenConnections:
 
 
 def num_needed(limits: Limits, num_ports: int) -> int:
-    """Maximum descriptors: one per connection, another per upload, and the backlog of each port."""
-    return _BASE + limits.max_connections + limits.max_uploads + BACKLOG * num_ports
+    """Maximum descriptors: one per connection, three per upload through ffmpeg, and the backlog of each port."""
+    return _BASE + limits.max_connections + 3 * limits.max_uploads + BACKLOG * num_ports
 
 
 def provide(limits: Limits, num_ports: int) -> None:
