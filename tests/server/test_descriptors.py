@@ -30,17 +30,17 @@ def start(soft: int, hard: int, *args: str) -> tuple[int, str]:
 
 
 def test_too_few_descriptors_are_an_error_at_startup() -> None:
-    status, complaint = start(100, 500)
+    status, complaint = start(100, 600)
     needed = num_needed(Limits(), 1)
     assert status == 1
     assert (
-        f"--max-sessions 256 --max-uploads 64 may need {needed} open files, and this process may have 500" in complaint
+        f"--max-sessions 256 --max-uploads 64 may need {needed} open files, and this process may have 600" in complaint
     )
     found = re.search(r"or give --max-sessions (\d+) --max-uploads 64$", complaint, re.MULTILINE)
     assert found
     most = int(found[1])
-    assert num_needed(Limits(max_sessions=most), 1) <= 500 < num_needed(Limits(max_sessions=most + 1), 1)
-    status, complaint = start(100, 500, "--max-sessions", str(most))
+    assert num_needed(Limits(max_sessions=most), 1) <= 600 < num_needed(Limits(max_sessions=most + 1), 1)
+    status, complaint = start(100, 600, "--max-sessions", str(most))
     assert "open files" not in complaint and "none.onnx" in complaint
     _, complaint = start(100, 300)
     found = re.search(r"or give (--max-sessions \d+ --max-uploads \d+)$", complaint, re.MULTILINE)

@@ -59,7 +59,7 @@ class Limits:
     @property
     def max_connections(self) -> int:
         """Maximum connections of all ports: includes some for requests besides the sessions."""
-        return 2 * (self.max_sessions + self.max_uploads) + 64
+        return 2 * (self.max_sessions + self.max_uploads) + 32
 
     def slowest_s(self, num_bytes: int) -> float:
         """The seconds that a client may take to send `num_bytes`."""
