@@ -1,16 +1,28 @@
-"""Atomic files: written under a temporary name, renamed when complete."""
+"""Atomic files, which are written under a temporary name and renamed when complete; names of files."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 
 def part_of(path: Path) -> Path:
     """The temporary path of `path`."""
     return path.with_name(f"{path.name}.part")
+
+
+def distinct_names(paths: Sequence[str], option: str) -> list[str]:
+    """Distinct names for the files or folders: their last parts without .tsv, with as many parent folders as needed.
+
+    option: what named them. Raises ValueError if it names one twice."""
+    parts = [(*p.parts[:-1], p.name.removesuffix(".tsv")) for p in (Path(x).absolute() for x in paths)]
+    for depth in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(part[-depth:]) for part in parts]
+        if len(set(names)) == len(names):
+            return names
+    raise ValueError(f"{option} names the same file or folder more than once: {' '.join(paths)}")
 
 
 def require_folder(path: Path, *inputs: str | Path) -> None:

@@ -22,7 +22,7 @@ from asr.data.speech import Clip, Speech, batches_by_length, evenly_spread
 from asr.evaluation.plots import plot_wer
 from asr.evaluation.wer import WordErrors, count_errors
 from asr.features import ENCODER_FRAME_MS
-from asr.files import replacing, require_folder
+from asr.files import distinct_names, replacing, require_folder
 from asr.lm.packed import load_lm
 from asr.options import flag
 from asr.runtime.joint_search import JOINT_CTC_WEIGHT, joint_search
@@ -187,16 +187,6 @@ def parse_searches(option: str | None, with_lm: bool) -> list[str]:
     return searches
 
 
-def name_data_sets(paths: Sequence[str]) -> list[str]:
-    """Distinct names for the data sets: file names, with as many parent folders as needed."""
-    parts = [(*p.parts[:-1], p.name.removesuffix(".tsv")) for p in (Path(x).absolute() for x in paths)]
-    for depth in range(1, max(map(len, parts)) + 1):
-        names = ["/".join(part[-depth:]) for part in parts]
-        if len(set(names)) == len(names):
-            return names
-    raise ValueError(f"--data names a data set more than once: {' '.join(paths)}")
-
-
 def table(results: Sequence[Result]) -> Table:
     """The report as a table: one row per data set, latency and search."""
     out = Table(title="word error rate", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
@@ -280,7 +270,7 @@ def run(args: argparse.Namespace) -> int:
             require_folder(path)  # fail before the work, not after it
     from asr.evaluation.engine import open_engine
 
-    names = name_data_sets(args.data)
+    names = distinct_names(args.data, "--data")
     data = [(name, _select(path, args.num_utterances)) for name, path in zip(names, args.data, strict=True)]
     engine = open_engine(args.model, args.device)
     if engine.phones and args.lm is None:

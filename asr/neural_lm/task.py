@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from asr._core import read_onnx_properties
 from asr.command import split_weight
+from asr.files import distinct_names
 from asr.neural_lm.config import NeuralLmConfig, NeuralLmRecipe
 from asr.neural_lm.model import NeuralLm
 from asr.neural_lm.text import Text, learn_pieces, read, rows
@@ -78,6 +79,7 @@ class NeuralLmTask(TextTask):
         super().__init__(config, job)
         self.extra = {}
         paths, weights = zip(*(split_weight(name, "weight") for name in config.data.train), strict=True)
+        names = distinct_names(paths, "data.train")
         start = None
         if previous:
             start = previous.required_tokenizer, previous.weights
@@ -91,9 +93,9 @@ class NeuralLmTask(TextTask):
             with job.console.status("learning word pieces"):
                 self.tokenizer = learn_pieces([Path(path) for path in paths], config.tokenizer.vocab_size)
         self.texts: list[Text] = []
-        for path, weight in zip(paths, weights, strict=True):
+        for path, name, weight in zip(paths, names, weights, strict=True):
             with job.console.status(f"reading {path}"):
-                self.texts.append(read(Path(path), weight, self.tokenizer))
+                self.texts.append(read(Path(path), name, weight, self.tokenizer))
             job.print(f"{path}: {len(self.texts[-1].pieces) / 1e6:.2f} M pieces, weight {weight:g}")
         self.is_scored = any(len(text.held_out) for text in self.texts)
         torch.manual_seed(config.train.seed)

@@ -45,8 +45,8 @@ def learn_pieces(paths: Iterable[Path], num_pieces: int) -> Tokenizer:
     return Tokenizer.train("wordpiece", texts, num_pieces)
 
 
-def read(path: Path, weight: float, tokenizer: Tokenizer) -> Text:
-    """Reads a file of utterances, one per line. Lines without words separate texts."""
+def read(path: Path, name: str, weight: float, tokenizer: Tokenizer) -> Text:
+    """Reads a file of utterances, one per line. Lines without words separate texts. name: in scores."""
     sos_eos = np.array([SOS_EOS_ID], np.uint16).tobytes()
 
     @cache
@@ -60,7 +60,7 @@ def read(path: Path, weight: float, tokenizer: Tokenizer) -> Text:
     if not parts[0]:
         raise LmError(f"{path} has no word after its first {HELD_OUT_LINES} lines, which are held out")
     stream, held_out = (np.frombuffer(b"".join(each), np.uint16) for each in parts)
-    return Text(path.name, weight, stream, np.flatnonzero(stream == SOS_EOS_ID), held_out)
+    return Text(name, weight, stream, np.flatnonzero(stream == SOS_EOS_ID), held_out)
 
 
 def rows(texts: Sequence[Text], num_rows: int, length: int, seed: tuple[int, int]) -> np.ndarray:

@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from asr.files import distinct_names
 from asr.punctuation.batches import BatchMaker
 from asr.punctuation.config import PunctuationRecipe
 from asr.punctuation.corpus import HELD_OUT, NONE, Corpus, CorpusReader, read, read_corpus
@@ -90,6 +91,7 @@ class PunctuationTask(TextTask):
             source = str(resolve(config.train.init))
             start = Checkpoint.load(source).of(PunctuationRecipe, source)
         paths = [Path(name) for name in config.data.train]
+        names = distinct_names(config.data.train, "data.train")
         num_words = max(1, round(config.data.words * 1e6))
         reader = CorpusReader()
         for path in paths:
@@ -99,7 +101,8 @@ class PunctuationTask(TextTask):
             job.print(f"{path.name}: {(len(reader) - before) / 1e6:.2f} M words")
         corpus = reader.corpus()
         self.held_out: list[tuple[str, Corpus]] = [
-            (path.name, read_corpus(path, SCORED_WORDS, (1.0 - HELD_OUT, 1.0))) for path in paths
+            (name, read_corpus(path, SCORED_WORDS, (1.0 - HELD_OUT, 1.0)))
+            for name, path in zip(names, paths, strict=True)
         ]
         self.is_scored = True
         self.extra = {"mixed": corpus.mixed, "none_offset": 0.0}

@@ -157,7 +157,7 @@ def test_data_sets_of_one_name_show_their_folders(
     found = [(result["data"], result["num_words"]) for result in json.loads(out.read_text())["results"]]
     assert found == [(f"{data.parent.name}/small", 3), ("other/small", 3)]
     assert main(["evaluate", str(tiny_onnx), "--data", sets[0], sets[0], *arguments]) == 1
-    assert "--data names a data set more than once" in capsys.readouterr().err
+    assert "--data names the same file or folder more than once" in capsys.readouterr().err
 
 
 def test_checkpoint_and_export_rescore_with_one_weight(trained: Path, tiny_onnx: Path) -> None:

@@ -148,20 +148,22 @@ def test_processes_share_the_batches_of_a_step(text_file: Path, tmp_path: Path) 
 
 
 def test_the_best_weights_have_the_lowest_mean_perplexity(text_file: Path, tmp_path: Path) -> None:
-    """That of all texts, with their weights."""
-    other = tmp_path / "other.txt"
+    """That of all texts, with their weights, also if their files have the same name."""
+    other = tmp_path / "other" / text_file.name
+    other.parent.mkdir()
+    names = [f"{each.parent.name}/{each.name}" for each in (text_file, other)]
     other.write_text("\n".join(["A MAT SAT ON THE DOG", "THE MAT RAN"] * 60) + "\n")
     texts = f"data.train=[{text_file}*3,{other}]"
     trained(text_file, tmp_path / "run", 20, texts, "train.valid_every=10", "optim.warmup_steps=0")
     history = Checkpoint.load(tmp_path / "run" / "best.pt").training["history"]
-    assert [set(row["values"]) for row in history] == [{"lines.txt", "other.txt"}] * len(history)
+    assert [set(row["values"]) for row in history] == [set(names)] * len(history)
     values = history[-1]["values"]
-    mean = math.exp(0.75 * math.log(values["lines.txt"]) + 0.25 * math.log(values["other.txt"]))
+    mean = math.exp(0.75 * math.log(values[names[0]]) + 0.25 * math.log(values[names[1]]))
     assert history[-1]["judged"] == pytest.approx(mean) == min(row["judged"] for row in history)
 
 
 def test_texts_are_drawn_by_weight_at_utterance_starts(text_file: Path, tokenizer: Tokenizer) -> None:
-    often, rarely = read(text_file, 0.9, tokenizer), read(text_file, 0.1, tokenizer)
+    often, rarely = (read(text_file, "a", weight, tokenizer) for weight in (0.9, 0.1))
     swapped = type(rarely)("b", 0.1, np.where(rarely.pieces > 3, 5, rarely.pieces), rarely.starts, rarely.held_out)
     drawn = rows([often, swapped], 400, 8, (0, 0))
     assert (drawn[:, 0] == SOS_EOS_ID).all()
@@ -241,6 +243,7 @@ def test_commands_train_export_and_train_further(
         ("tokenizer.kind=bpe", "tokenizer.kind = 'bpe' must be wordpiece"),
         ("augment.speeds=[1]", "unknown key 'augment'"),
         ("data.train=nothing.txt", "nothing.txt"),
+        ("data.train=[a.txt,a.txt*0.5]", "data.train names the same file or folder more than once: a.txt a.txt"),
         ("task=speech", "task = 'speech' is not allowed: it must be one of recognizer, neural_lm, punctuation"),
     ],
 )

@@ -53,6 +53,19 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
+def test_each_text_is_scored_and_named_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    texts = [tmp_path / folder / "prose.txt" for folder in "ab"]
+    for text, count in zip(texts, (400, 800), strict=True):
+        text.parent.mkdir()
+        write_prose(text, count)
+    both = f"data.train=[{texts[0]},{texts[1]}]"
+    assert cli.main(command(texts[0], tmp_path / "run", 1, both, "train.valid_every=1")) == 0
+    (checked,) = Checkpoint.load(checkpoints(tmp_path / "run")[-1]).training["history"]
+    assert set(checked["values"]) == {"a/prose.txt", "b/prose.txt"}
+    assert cli.main(command(texts[0], tmp_path / "twice", 1, f"data.train=[{texts[0]},{texts[0]}]")) == 1
+    assert "data.train names the same file or folder more than once" in capsys.readouterr().err
+
+
 @pytest.fixture(scope="module")
 def checkpoint(run: Path) -> Checkpoint:
     return load(run)[1]
