@@ -37,7 +37,10 @@ export class Captions {
 
   takeBack() {
     const final = this.#finals.pop();
-    if (!final) return; // cleared in the meantime
+    if (!final) { // cleared in the meantime: Undo must not show it beside its second recognition
+      if (this.#cleared?.finals.pop()) this.#cleared.lines.pop();
+      return;
+    }
     this.#list.lastElementChild.remove();
     this.#partial.textContent = final.text;
     this.#numSaved = Math.min(this.#numSaved, this.#finals.length);
@@ -81,7 +84,7 @@ export class Captions {
 
   restore() {
     this.#finals = this.#cleared.finals;
-    this.#numSaved = this.#cleared.numSaved;
+    this.#numSaved = Math.min(this.#cleared.numSaved, this.#finals.length);
     this.#list.replaceChildren(...this.#cleared.lines);
     this.#cleared = null;
   }

@@ -96,12 +96,24 @@ test("cleared captions come back until there is a new one", () => {
   captions.show(final("One.", 0), 0);
   captions.clear();
   assert.deepEqual([captions.empty, captions.cleared, lines(shown)], [true, true, []]);
-  captions.takeBack(); // it is gone already
   captions.restore();
   assert.deepEqual([captions.text, captions.cleared, lines(shown)], ["One.", false, [["0:00", "One.", ""]]]);
   captions.clear();
   captions.show(final("Two.", 0), 0);
   assert.deepEqual([captions.text, captions.cleared], ["Two.", false]);
+});
+
+test("what is recognized again after a break comes back once", () => {
+  const shown = page(), { captions } = shown;
+  captions.show(final("One.", 0), 0);
+  captions.show(final("Two.", 2), 0);
+  captions.saved();
+  captions.clear();
+  captions.takeBack();
+  captions.restore();
+  assert.deepEqual([captions.text, captions.unsaved], ["One.", false]);
+  captions.show(final("Two.", 2), 0);
+  assert.deepEqual([captions.text, captions.unsaved, lines(shown).length], ["One.\nTwo.", true, 2]);
 });
 
 test("captions follow the last line unless the reader is elsewhere", () => {
