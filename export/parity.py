@@ -90,7 +90,7 @@ def check_parity(model: AsrModel, onnx_model: OnnxModel, decoder: OnnxDecoder) -
             torch_streams += expected
             onnx_streams += found
             for a, b in zip((*_flat(expected), *cache), (*_flat(found), *onnx_cache), strict=True):
-                max_error = max(max_error, float(np.abs(a - b).max(initial=0.0)))
+                max_error = float(np.maximum(max_error, np.abs(a - b).max(initial=0.0)))  # `max` would drop NaN
             counts = [pair for pair in zip(cache, onnx_cache, strict=True) if pair[0].dtype == np.int64]
             if not all(np.array_equal(*pair) for pair in counts):
                 raise ExportError("the exported graph counts differently from PyTorch; nothing was written")
@@ -104,7 +104,7 @@ def check_parity(model: AsrModel, onnx_model: OnnxModel, decoder: OnnxDecoder) -
     divergence, agreement = 0.0, 1.0
     for head in heads:
         log_p, log_q = (np.concatenate([s[head] for s in streams]) for streams in (torch_streams, onnx_streams))
-        divergence = max(divergence, float((np.exp(log_p) * (log_p - log_q)).sum(-1).mean()))
+        divergence = float(np.maximum(divergence, (np.exp(log_p) * (log_p - log_q)).sum(-1).mean()))
         agreement = min(agreement, float((log_p.argmax(-1) == log_q.argmax(-1)).mean()))
     report = ParityReport(
         num_chunks=sum(case.num_chunks for case in CASES),

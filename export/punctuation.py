@@ -107,8 +107,8 @@ def check(model: Punctuator, runtime: Punctuation, path: Path, size: int, int8: 
     error, divergence, agree = 0.0, 0.0, True
     for of_file, of_torch in zip(zip(*found, strict=True), zip(*expected, strict=True), strict=True):
         q, p = np.concatenate(of_file), np.concatenate(of_torch)
-        error = max(error, float(np.abs(p - q).max()))
-        divergence = max(divergence, float((p * (np.log(p + 1e-9) - np.log(q + 1e-9))).sum(-1).mean()))
+        error = float(np.maximum(error, np.abs(p - q).max()))  # `max` would drop NaN
+        divergence = float(np.maximum(divergence, (p * (np.log(p + 1e-9) - np.log(q + 1e-9))).sum(-1).mean()))
         agree = agree & (p.argmax(-1) == q.argmax(-1))
     report = PunctuationReport(path, size, len(p), error, divergence, float(np.mean(agree)))
     if int8:

@@ -48,8 +48,10 @@ def ranges_in_layers(
         if (rows in norms and "ctc." not in weight) or any(name in weight for name in AFTER_LAYERS)
     }
     recorder = Recorder(graph, names)
+    advance = SUBSAMPLING * case.chunk_size
     for features in _examples(model):
-        num_chunks = len(features) // (SUBSAMPLING * case.chunk_size) - 1
+        features = np.resize(features, (max(len(features), 2 * advance), features.shape[1]))  # repeats a short one
+        num_chunks = len(features) // advance - 1
         run(recorder, features[None], case._replace(batch_size=1, num_chunks=num_chunks))
     return recorder.ranges()
 

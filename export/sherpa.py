@@ -291,13 +291,12 @@ def _check(model: AsrModel, file: Path, cases: Sequence[Case], int8: bool, name:
             streams, (keys_values, *_) = step_torch(model, features, whole_lengths(features), case)
             expected = (np.stack([stream[head] for stream in streams]), keys_values.reshape(case.batch_size, -1))
             found = run_zipformer(session, features, case)
-            max_error = max(
-                max_error, *(float(np.abs(a - b).max(initial=0)) for a, b in zip(expected, found, strict=True))
-            )
+            errors = [np.abs(a - b).max(initial=0) for a, b in zip(expected, found, strict=True)]
+            max_error = float(np.max([max_error, *errors]))  # `max` would drop NaN
             divergences.append((np.exp(expected[0]) * (expected[0] - found[0])).sum(-1).mean())
             if keys_values.size:
                 difference = np.linalg.norm(expected[1] - found[1]) / np.linalg.norm(expected[1])
-                relative_error = max(relative_error, float(difference))
+                relative_error = float(np.maximum(relative_error, difference))
     except Exception as error:  # ONNX Runtime raises its own types, RuntimeError and others
         raise ExportError(f"the exported graph {name} does not run: {str(error).splitlines()[0]}") from error
     divergence = float(np.mean(divergences))

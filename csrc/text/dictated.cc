@@ -96,8 +96,8 @@ std::vector<ReplacedWord> put_together(const TokensWithCommands& given, const st
       if (command) {
         append_mark(before, word.text);
       } else {
-        base += before.word.text.size();
-        before.word.text += word.text;
+        base += before.word.text.size() + opening.size();
+        before.word.text += std::exchange(opening, "") + word.text;
       }
       if (is_joined || !command) {
         before.base = command ? before.word.text.size() : base;
@@ -113,6 +113,7 @@ std::vector<ReplacedWord> put_together(const TokensWithCommands& given, const st
     result.push_back({std::move(word), std::move(spoken), base, is_stable});
   }
   if (!opening.empty()) {
+    if (is_joined && !result.empty()) result.back().is_stable = false;  // the next word will join it
     const Word& last = given.words[given.tokens.back().last];
     result.push_back({{opening, last.start_s, last.end_s, last.confidence}, "", opening.size(), false});
   }

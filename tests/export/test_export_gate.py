@@ -185,6 +185,23 @@ def test_frames_counted_differently_are_an_error(
         check_parity(model, with_metadata(file, quantization="int8"), decoder_of(file))
 
 
+@pytest.mark.parametrize(("which", "found"), [(0, "error nan"), (1, "error nan"), (2, "divergence of posteriors nan")])
+def test_one_frame_that_is_no_number_is_found(
+    which: int, found: str, checkpoint: Checkpoint, exported: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def step_wrongly(*arguments: Any) -> tuple[list[Stream], tuple[np.ndarray, ...]]:
+        streams, cache = step_onnx(*arguments)
+        streams[0][which][3] = math.nan
+        return streams, cache
+
+    monkeypatch.setattr("asr.export.parity.step_onnx", step_wrongly)
+    model, file = in_half_precision(checkpoint.pretrained().model()), OnnxModel(exported)
+    if found.startswith("divergence"):
+        file = with_metadata(file, quantization="int8")
+    with pytest.raises(ExportError, match=found):
+        check_parity(model, file, decoder_of(file))
+
+
 def test_what_is_no_number_exceeds_every_bound() -> None:
     hold([("error", 1e-3, 1e-3)], False)
     for value in (1.1e-3, math.nan, math.inf):

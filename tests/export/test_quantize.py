@@ -132,6 +132,12 @@ def test_range_exceeds_the_largest_example_by_a_quarter() -> None:
     rows, hidden = (1.25 * max(each) for each in zip(*largest, strict=True))
     assert found == {"rows": pytest.approx(rows), "hidden": pytest.approx(hidden)}
 
+    def run_chunks(session: onnxruntime.InferenceSession, features: np.ndarray, case: Case) -> None:
+        assert case.num_chunks >= 1 and features.shape[1] >= 4 * case.chunk_size * case.num_chunks + 3
+
+    for chunk_size in (1, 16, 71, 72, 97, 250):  # the sample has 143 encoder frames
+        ranges_in_layers(graph, SimpleNamespace(encoder=encoder), run_chunks, Case(1, chunk_size, 0, 1))
+
 
 def test_bundled_file_gives_equal_bits_in_any_batch() -> None:
     """Over chunks with a cache, at any position in the batch, and next to streams that are louder, shorter or

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -31,7 +32,7 @@ from asr._core import END_SILENCE
 from asr.cli import main
 from asr.export import sherpa
 from asr.export.graph import ExportError
-from asr.export.sherpa import export_sherpa
+from asr.export.sherpa import export_sherpa, run_zipformer
 from asr.features import num_frames
 from asr.model.model import AsrModel
 from asr.runtime.onnx_model import OnnxModel, bundled_model
@@ -312,6 +313,20 @@ def _swap_halves(graph: onnx.ModelProto) -> None:
     joined = [node for node in graph.graph.node if node.op_type == "Concat"][-1]  # old and new frames of the cache
     first, second = joined.input
     joined.input[:] = [second, first]
+
+
+def test_the_gate_refuses_a_frame_that_is_no_number(
+    quick: None, tiny_model: AsrModel, onnx: OnnxModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(*arguments: Any) -> tuple[np.ndarray, np.ndarray]:
+        log_probs, keys_values = run_zipformer(*arguments)
+        log_probs[0, 3] = np.nan
+        return log_probs, keys_values
+
+    monkeypatch.setattr(sherpa, "run_zipformer", run)
+    with pytest.raises(ExportError, match="differs from PyTorch: error nan"):
+        export_sherpa(tiny_model, onnx.tokens, tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_gate_refuses_a_tampered_graph(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -134,6 +135,21 @@ def test_the_file_agrees_with_pytorch(model: Punctuator, files: dict[bool, Punct
         found = files[False].answer(words, pauses_s, continues=continues, complete=complete)
         for a, b in zip(found, expected, strict=True):
             np.testing.assert_allclose(a, b, atol=1e-4)
+
+
+@pytest.mark.parametrize("int8", [False, True])
+def test_a_file_that_answers_no_numbers_is_refused(
+    int8: bool, model: Punctuator, files: dict[bool, Punctuation], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = files[int8].answer
+
+    def answer(*words: Any, **options: Any) -> Any:
+        given = right(*words, **options)
+        return type(given)(*(np.full_like(each, math.nan) for each in given))
+
+    monkeypatch.setattr(files[int8], "answer", answer)
+    with pytest.raises(ExportError, match="nan"):
+        exporting.check(model, files[int8], tmp_path / "file.onnx", 1, int8)
 
 
 def test_streaming_equals_the_whole_text(files: dict[bool, Punctuation]) -> None:

@@ -66,6 +66,8 @@ class Dictation:
 
 
 SAID = [
+    ("foo hyphen open bracket bar close bracket baz", "Foo-[bar] baz"),
+    ("foo hyphen open quote bar close quote", 'Foo-"bar"'),
     ("hello comma how are you question mark", "Hello, how are you?"),
     ("it works period we go home full stop", "It works. We go home."),
     ("stop exclamation mark he said colon no semicolon yes", "Stop! He said: no; yes"),
