@@ -22,6 +22,8 @@ DEFAULT_ALPHABETS = {"upper": "A-Z'", "lower": "a-z'", "keep": "A-Za-z'"}
 
 _APOSTROPHES = dict.fromkeys(map(ord, "\u2018\u2019\u02bc\uff07\u2032"), "'")
 # Punctuation in Unicode that is read aloud, and so is never dropped silently.
+_SEPARATORS = "\u200b\u200c"
+"""Invisible characters between words or parts of words: zero-width space and non-joiner."""
 _SPOKEN_PUNCTUATION = frozenset("&%@#*/\\§‰†")
 # A hyphen at the end of a word stands for a cut-off word, or, before a conjunction, for the end of a later word, as in
 # "pre- and post-war" and "Vor- und Nachteile".
@@ -140,7 +142,7 @@ class TextNormalizer:
 
     def suggestion(self, outside: Counter[str]) -> str:
         """The option that would keep the letters among characters `outside` the alphabet; empty if there are none."""
-        letters = "".join(sorted(character for character in outside if character.isalpha()))
+        letters = "".join(sorted(each for each in outside if unicodedata.category(each)[0] in "LM"))  # M: vowel signs
         if not letters or self.outside == "strip":
             return ""
         alphabet = DEFAULT_ALPHABETS[self.case] if self.alphabet is None else self.alphabet
@@ -163,7 +165,8 @@ class TextNormalizer:
                 kept.append(" ")
             elif character == WORD_BOUNDARY or (characters is not None and character not in characters):
                 outside[character] += 1
-                kept.append(" ")
+                if unicodedata.category(character) != "Cf" or character in _SEPARATORS:  # soft hyphens, joiners
+                    kept.append(" ")
                 if self.outside == "refuse" or (self.outside != "strip" and not is_punctuation(character)):
                     refused[character] = None
             else:

@@ -3,6 +3,7 @@
 import itertools
 import json
 import pickle
+import re
 import subprocess
 import sys
 
@@ -171,6 +172,7 @@ def test_training_twice_gives_the_same(tokenizers, kind):
         (TextNormalizer("keep", "any"), "a▁b", "a b", "▁"),
         (TextNormalizer("upper", "A-ZÄÖÜ-"), "Öl-Fass", "ÖL-FASS", ""),
         (TextNormalizer(), "?!", "", ""),
+        (TextNormalizer(), "co\u00adoperate\ufeff and\u200bjoin", "COOPERATE AND JOIN", ""),
         (TextNormalizer(noise_tags="strip"), "I [noise] w- saw(laughter) ｛cough｝ IT <unk>", "I SAW IT", ""),
         (TextNormalizer(noise_tags="keep"), "I [noise] w- saw it", "I NOISE W SAW IT", ""),
     ],
@@ -197,6 +199,13 @@ def test_noise_tags_are_no_words(text, tags):
     assert noise_tags(text) == tags
     normalized = TextNormalizer("lower")(text)
     assert normalized.noise_tags == tuple(tags) and normalized.has_noise == bool(tags)
+
+
+def test_the_suggested_alphabet_is_sufficient():
+    text = "தமிழ் மொழி"
+    found = re.search('--alphabet "(.*)"', TextNormalizer().suggestion(TextNormalizer()(text).outside))
+    normalized = TextNormalizer("upper", found[1])(text)
+    assert (normalized.text, normalized.refused) == (text, ())
 
 
 def test_characters_outside_are_counted():

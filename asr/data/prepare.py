@@ -38,11 +38,11 @@ from asr.data.manifests import (
     read_table,
 )
 from asr.data.report import PrepareResult, Summary, print_report
-from asr.data.speech import write_table
+from asr.data.speech import COLUMNS, write_table
 from asr.data.utterance import PrepareOptions, prepare_utterance
 from asr.features import SAMPLE_RATE
 from asr.files import naming
-from asr.tables import UTTERANCES, Refusal, write_tsv
+from asr.tables import UTTERANCES, Refusal, lines_of, one_line, write_tsv
 from asr.text import CASES, OUTSIDE_POLICIES, TextNormalizer
 
 if TYPE_CHECKING:
@@ -335,6 +335,8 @@ def run(args: argparse.Namespace) -> int:
         sets[args.name or (name if args.input.is_dir() else Path(name).stem)] = list(_items(args))
     try:
         for name, items in sets.items():
+            if not args.name:
+                _require_own(args.out / name, items)
             with Progress(console=console, transient=True) as progress:
                 task = progress.add_task(name, total=len(items))
                 result = prepare(items, args.out, name, options, partial(progress.advance, task))
@@ -343,6 +345,18 @@ def run(args: argparse.Namespace) -> int:
         console.print("interrupted: the same command continues it; finished data sets are kept")
         return 130
     return 0
+
+
+def _require_own(folder: Path, items: Iterable[Item]) -> None:
+    """Raises ValueError if a data set of other recordings has the name that was made from that of the input."""
+    table = folder / UTTERANCES
+    wanted = {one_line(os.path.abspath(item.audio)) for item in items if isinstance(item, Utterance)}
+    if not wanted or not table.is_file():
+        return
+    rows = (line.split("\t") for line in lines_of(table))
+    column = COLUMNS.index("audio")
+    if not any(len(row) == len(COLUMNS) and row[column] in wanted for row in rows):
+        raise ValueError(f"{folder} has a data set of other recordings, which would be replaced; choose another --name")
 
 
 def _items(args: argparse.Namespace) -> Iterable[Item]:

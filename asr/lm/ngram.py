@@ -56,15 +56,17 @@ def lines(path: Path) -> Iterator[str]:
 def sentences(
     paths: Iterable[Path], noise: str = "keep", on_tags: Callable[[Sequence[str]], object] | None = None
 ) -> Iterator[list[str]]:
-    """The words of each line. noise: one of NOISE_TAG_POLICIES. on_tags: called with the noise tags of a line that is
-    left out or changed because of them. SPECIAL_WORDS are not noise tags."""
+    """The words of each line that has any. noise: one of NOISE_TAG_POLICIES. on_tags: called with the noise tags of a
+    line that is left out or changed because of them. SPECIAL_WORDS are not noise tags."""
     for path in paths:
         for line in lines(path):
             tags = noise_tags(line, SPECIAL_WORDS) if noise != "keep" else []
             if tags and on_tags is not None:
                 on_tags(tags)
-            if not tags or noise == "strip":
-                yield (without_noise_tags(line, SPECIAL_WORDS) if tags else line).split()
+            if tags and noise != "strip":
+                continue
+            if words := (without_noise_tags(line, SPECIAL_WORDS) if tags else line).split():
+                yield words
 
 
 def vocabulary(paths: Iterable[Path], num_words: int, noise: str = "keep") -> list[str]:

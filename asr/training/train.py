@@ -155,16 +155,16 @@ class Trainer:
             scores = self.task.score(self.averaged())
         amount = self.amount / self.task.unit.size
         self.history.append({"step": self.step, "amount": amount, **scores._asdict()})
+        past = [each["judged"] for each in self.history]
+        best = past.index(min(past))
+        if best == len(past) - 1 and self.job.rank == 0:  # before the output, which may fail
+            self._checkpoint().save(self.folder / "best.pt")
+        self._stalled = 0 < self.config.train.patience <= len(past) - 1 - best
         if self.job.rank == 0:
             self._draw(scores)
         took_s = time.monotonic() - started
         self._resumed += took_s  # the minutes are those of training
         progress.validated(self.step, scores, took_s)
-        past = [each["judged"] for each in self.history]
-        best = past.index(min(past))
-        if best == len(past) - 1 and self.job.rank == 0:
-            self._checkpoint().save(self.folder / "best.pt")
-        self._stalled = 0 < self.config.train.patience <= len(past) - 1 - best
 
     def _draw(self, scores: Scores) -> None:
         """Writes the scores of all validations against the amount of training as an image."""

@@ -108,6 +108,11 @@ def run(args: argparse.Namespace) -> int:
         (each.audio or each.id, f"{each.reason} {each.detail}".strip()) for each in found if isinstance(each, Refusal)
     ]
     recordings = [each for each in found if isinstance(each, Recording)]
+    for each in recordings:
+        if other := task.other_of(each):
+            raise ValueError(
+                f"{task.out} has the text of {other} where that of {each.audio} belongs; choose another --out"
+            )
     left = longest_first(each for each in recordings if not task.is_done(each))
     if args.ray:
         from asr.streaming.corpus.on_ray import run_on_ray

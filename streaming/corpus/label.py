@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import csv
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -26,7 +25,7 @@ from asr.streaming.audio.audio_file import read_blocks
 from asr.streaming.corpus.progress import Progress
 from asr.streaming.corpus.recordings import find_recordings
 from asr.streaming.resampler import SAMPLE_RATE, Resampler
-from asr.tables import Recording, Refusal
+from asr.tables import Recording, Refusal, lines_of, tsv_line
 
 DESCRIPTION = """\
 Transcribe recordings that have no text with a teacher, a Whisper model in a
@@ -202,6 +201,7 @@ def _labeled(teacher: Teacher, recording: Recording) -> tuple[Label | str, float
     """The label, or why there is none, and the duration in seconds."""
     pieces: list[np.ndarray] = []
     try:
+        tsv_line({"path": str(recording.audio), "speaker": recording.speaker or ""})  # raises ValueError
         resampler = None
         for samples, rate in read_blocks(recording.audio, max_s=MAX_S):
             resampler = resampler or Resampler(rate)
@@ -214,20 +214,20 @@ def _labeled(teacher: Teacher, recording: Recording) -> tuple[Label | str, float
 
 
 def _rows(path: Path) -> Sequence[list[str]]:
-    if not path.exists():
-        return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return [row for row in csv.reader(file, "excel-tab") if row][1:]
+    return [line[:-1].split("\t") for line in lines_of(path) if line.endswith("\n")][1:] if path.exists() else []
 
 
 @contextlib.contextmanager
 def _table(path: Path) -> Iterator[IO[str]]:
-    is_new = not path.exists()
+    with path.open("a+b") as former:
+        former.seek(0)
+        num_bytes = former.read().rfind(b"\n") + 1
+        former.truncate(num_bytes)  # a full disk may have cut off the last row
     with path.open("a", encoding="utf-8", newline="", buffering=1) as file:
-        if is_new:
+        if not num_bytes:
             _append(file, [*COLUMNS, "reason"] if ".dropped" in path.name else COLUMNS)
         yield file
 
 
 def _append(file: IO[str], row: Sequence[str]) -> None:
-    csv.writer(file, "excel-tab", lineterminator="\n").writerow(row)
+    file.write("\t".join(row) + "\n")  # in asr.tables, a quote is an ordinary character

@@ -112,6 +112,14 @@ class Task:
         del row["type"]
         return row
 
+    def other_of(self, recording: Recording) -> Path | None:
+        """Another recording, which still exists, whose text is where that of `recording` belongs."""
+        row = self.row(recording)
+        other = recording.audio if row is None else Path(row["audio_filepath"])
+        if other == recording.audio or not other.exists() or not recording.audio.exists():
+            return None  # recordings may have moved
+        return None if other.samefile(recording.audio) else other
+
     def _paths(self, recording: Recording) -> list[Path]:
         # Not with_suffix: an id may contain dots.
         return [self.out / f"{recording.id}{suffix}" for suffix in (".jsonl", ".srt")[: 2 if self.srt else 1]]

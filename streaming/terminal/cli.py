@@ -138,7 +138,9 @@ def _files(recognizer: Recognizer, args: argparse.Namespace, interrupt: _Interru
             wants_partials=output.wants_partials and (live or "json" in args.format),
         )
         shows_progress = output.captions and not live
-        total_s = sum(reading.read_s(duration_s(path, args.raw_rate)) for path in paths) if shows_progress else None
+        lengths_s = [duration_s(path, args.raw_rate) for path in paths] if shows_progress else []
+        is_known = all(length_s or not Path(path).is_file() for length_s, path in zip(lengths_s, paths, strict=False))
+        total_s = sum(map(reading.read_s, lengths_s)) * is_known if shows_progress else None
         with transcriber:
             stats = show_files(transcriber, output, total_s, args.stats)
     _print_stats(args, stats)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import csv
 import os
 import queue
 import sys
@@ -30,6 +29,7 @@ from asr.tables import RECORDED, tsv_line
 PROMPTS = Path(asr.__file__).parent / "samples" / "prompts.txt"
 """Bundled sentences, about five minutes of reading."""
 COLUMNS = ("path", "text", "speaker")
+_HEADER = tsv_line({name: name for name in COLUMNS})
 MAX_RECORDING_S = 30.0
 MIN_RECORDING_S = 0.5
 TAIL_S = 0.25
@@ -53,10 +53,19 @@ class Recorder:
         self.manifest = folder / RECORDED
         self.texts: list[str] = []
         if self.manifest.exists():
-            with self.manifest.open(encoding="utf-8", newline="") as file:
-                rows = list(csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-            if not rows or tuple(rows[0]) != COLUMNS or any(len(row) != len(COLUMNS) for row in rows):
+            content = self.manifest.read_bytes()
+            *lines, last = content.decode(errors="replace").replace("\r\n", "\n").split("\n")
+            rows = [line.split("\t") for line in lines]
+            is_own = tuple(rows[0]) == COLUMNS if rows else _HEADER.startswith(last)
+            if not is_own or any(len(row) != len(COLUMNS) for row in rows):
                 raise ValueError(f"{self.manifest} is not a manifest of `asr record`; choose another --out")
+            if last:  # a full disk cut it off, or an editor ended the file without a line break
+                speakers = {speaker, *(row[2] for row in rows)}
+                if len(row := last.split("\t")) == len(COLUMNS) and row[2] in speakers:
+                    rows.append(row)
+                    self._write("\n")
+                else:
+                    os.truncate(self.manifest, content.rfind(b"\n") + 1)
             self.texts = [row[1] for row in rows[1:]]
 
     def keep(self, samples: np.ndarray, text: str) -> Path:
@@ -70,14 +79,16 @@ class Recorder:
             number += 1
         with replacing(path) as part:
             soundfile.write(part, np.clip(samples, -1, 1), SAMPLE_RATE, "PCM_16", format="FLAC")
-        new = not self.manifest.exists()
-        with self.manifest.open("a", encoding="utf-8", newline="") as file:
-            line = tsv_line({**row, "path": path.name})
-            file.write(tsv_line({name: name for name in COLUMNS}) + line if new else line)
-            file.flush()
-            os.fsync(file.fileno())
+        is_new = not self.manifest.exists() or not self.manifest.stat().st_size
+        self._write(_HEADER * is_new + tsv_line({**row, "path": path.name}))
         self.texts.append(text)
         return path
+
+    def _write(self, lines: str) -> None:
+        with self.manifest.open("a", encoding="utf-8", newline="") as file:
+            file.write(lines)
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def record(microphone: Microphone, stopped: Callable[[], bool]) -> tuple[np.ndarray, str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -86,6 +88,28 @@ def test_a_table_of_transcripts_continues(
     assert teachers[-1].heard == [3.0]
     assert [row[0] for row in rows(output)[1:]] == [str(clips / "a.wav"), str(clips / "c.wav")]
     assert [each.text for each in read_table(output)] == ["word word", "word word word"]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("damage", ["row", "all"])
+def test_a_table_that_a_full_disk_cut_off_continues(
+    damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also with names that are quoted elsewhere, and beside one that fits into no table."""
+    monkeypatch.setattr(label_module, "Teacher", Teacher)
+    clips = tmp_path / '5" disc'
+    for name in ("a", "b"):
+        write_audio(clips / f"{name}.wav", np.zeros(32000, np.float32), 16000)
+    strange = os.fsencode(clips) + b"/caf\xe9.wav"
+    shutil.copy(clips / "a.wav", strange)
+    output = tmp_path / "labels.tsv"
+    command = ["label", str(clips), "--teacher", "whisper", "-o", str(output), "--jobs", "1"]
+    assert main(command) == 1
+    assert "does not fit into a table" in capsys.readouterr().err
+    whole = output.read_text(encoding="utf-8")
+    assert [each.audio for each in read_table(output)] == [clips / "a.wav", clips / "b.wav"]
+    output.write_text(whole[: -len("d\t\t-0.100\n")] if damage == "row" else "")
+    assert main(command) == 1
+    assert output.read_text(encoding="utf-8") == whole
 
 
 def test_wrong_input_is_named(

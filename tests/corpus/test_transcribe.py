@@ -229,6 +229,23 @@ def test_long_names_fail_alone_in_each_run(
     assert "File name too long" in outcome["error"]
 
 
+def test_another_folder_of_the_same_name_is_refused(
+    tiny_onnx: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for folder in "ab":
+        write_audio(tmp_path / folder / "talks" / "x.wav", np.zeros(16000, np.float32))
+    options = ["--out", str(tmp_path / "out"), "--jobs", "1", "--model", str(tiny_onnx)]
+    first, second = (tmp_path / folder / "talks" for folder in "ab")
+    assert main(["transcribe", str(first), *options]) == 0
+    manifest = (tmp_path / "out" / "manifest.jsonl").read_bytes()
+    assert main(["transcribe", str(second), *options]) == 1
+    said = f"has the text of {first}/x.wav where that of {second}/x.wav belongs; choose another --out"
+    assert said in " ".join(capsys.readouterr().err.split())
+    assert (tmp_path / "out" / "manifest.jsonl").read_bytes() == manifest
+    (tmp_path / "a").rename(tmp_path / "moved")
+    assert main(["transcribe", str(tmp_path / "moved" / "talks"), *options]) == 0
+
+
 def test_warnings_of_the_recognizer_are_printed_once(
     corpus: Path, tiny_onnx: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

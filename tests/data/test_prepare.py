@@ -392,6 +392,22 @@ def test_asr_prepare_manifest(tmp_path, capsys):
     assert "2 utterances" in printed and "comma" in printed
 
 
+def test_other_recordings_do_not_replace_a_data_set_by_their_name_alone(tmp_path):
+    for folder in "ab":
+        (tmp_path / folder).mkdir()
+        lines = [f"{item.audio.name}\t{item.text}\n" for item in utterances(tmp_path / folder, 2)]
+        (tmp_path / folder / "manifest.tsv").write_text("path\ttext\n" + "".join(lines))
+    options = ("--out", tmp_path / "out", "--jobs", 1)
+    for _ in range(2):  # the same recordings again
+        assert asr_prepare("manifest", tmp_path / "a" / "manifest.tsv", *options) == 0
+    first = Speech.load(tmp_path / "out" / "manifest")[0].waveform()
+    with pytest.raises(ValueError, match="of other recordings, which would be replaced; choose another --name"):
+        asr_prepare("manifest", tmp_path / "b" / "manifest.tsv", *options)
+    assert np.array_equal(Speech.load(tmp_path / "out" / "manifest")[0].waveform(), first)
+    assert asr_prepare("manifest", tmp_path / "b" / "manifest.tsv", *options, "--name", "other") == 0
+    assert len(Speech.load(tmp_path / "out" / "other")) == 2
+
+
 def test_asr_prepare_takes_every_option_of_a_table(tmp_path):
     table = tmp_path / "mine.tsv"
     lines = [f"{item.audio.name}\tStraße {i}\n" for i, item in enumerate(utterances(tmp_path / "audio", 3))]

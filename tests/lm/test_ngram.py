@@ -70,6 +70,13 @@ def test_a_byte_order_mark_is_not_text(tmp_path: Path) -> None:
     assert vocabulary([tmp_path / "t.txt"], 10)[3:] == ["HELLO", "WORLD"]
 
 
+def test_blank_lines_are_no_sentences(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("A B\n\nC\n \n")
+    assert list(sentences([tmp_path / "t.txt"])) == [["A", "B"], ["C"]]
+    (tmp_path / "t.txt").write_text("A [noise]\n[noise]\n")
+    assert list(sentences([tmp_path / "t.txt"], "strip")) == [["A"]]
+
+
 def test_perplexity_counts_known_words_and_sentence_ends(tmp_path: Path) -> None:
     """Katz's recursion over each sentence; an unknown word is part of a history but is not predicted."""
     words, whole = trained(tmp_path, random_text() + "A NEW WORD\n" * 3, 3)

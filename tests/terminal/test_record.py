@@ -45,6 +45,19 @@ def test_recording_without_its_line_is_not_overwritten(tmp_path: Path) -> None:
     assert (tmp_path / "0001.flac").read_bytes() == b"precious"
 
 
+@pytest.mark.parametrize(
+    ("cut", "texts"), [(1, ["ONE", "TWO"]), (2, ["ONE"]), (8, ["ONE"]), (20, ["ONE"]), (26, []), (54, [])]
+)
+def test_a_manifest_that_a_full_disk_cut_off_continues(cut: int, texts: list[str], tmp_path: Path) -> None:
+    for text in ("ONE", "TWO"):
+        Recorder(tmp_path, "anna").keep(TONE, text)
+    manifest = tmp_path / "manifest.tsv"
+    content = manifest.read_bytes()
+    manifest.write_bytes(content[: len(content) - cut])
+    Recorder(tmp_path, "anna").keep(TONE, "THREE")
+    assert [each.text for each in read_table(manifest)] == [*texts, "THREE"]  # type: ignore[union-attr]
+
+
 def test_a_strange_manifest_is_refused(tmp_path: Path) -> None:
     (tmp_path / "manifest.tsv").write_text("file\twords\nx.wav\tONE\n")
     with pytest.raises(ValueError, match=r"not a manifest of `asr record`"):

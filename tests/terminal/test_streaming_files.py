@@ -26,7 +26,7 @@ from support.terminal import Terminal
 
 from asr import Recognizer
 from asr.streaming import Final
-from asr.streaming.audio import pipe
+from asr.streaming.audio import audio_file, pipe
 from asr.streaming.audio.audio_file import AudioFileError, read_blocks
 from asr.streaming.server.cli import new_parser as server_parser
 from asr.streaming.terminal import files
@@ -301,6 +301,28 @@ def test_progress_is_shown_and_goes_away(
     first, *rest = terminal.text
     assert first == "there is no audio file missing.wav"
     assert rest[0].startswith("25.6 s of audio in ") and " finals" not in capsys.readouterr().out
+
+
+def test_progress_counts_files_if_a_length_is_unknown(
+    tiny_onnx: Path, recordings: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", Terminal(80))
+    monkeypatch.setenv("TERM", "xterm-256color")
+    totals: list[float | None] = []
+    show = files.show_files
+
+    def show_files(transcriber: files.Transcriber, output: Any, total_s: float | None, stats: bool) -> Any:
+        totals.append(total_s)
+        return show(transcriber, output, total_s, stats)
+
+    monkeypatch.setattr(files, "show_files", show_files)
+    known = audio_file.duration_s
+    monkeypatch.setattr(
+        audio_file, "duration_s", lambda path, rate: 0.0 if path == recordings[1] else known(path, rate)
+    )
+    for chosen in ([recordings[0]], recordings[:2]):
+        assert main(["--model", str(tiny_onnx), "--stats", "--file", *chosen]) == 0
+    assert totals[0] and totals[1] == 0.0
 
 
 def test_an_address_is_downloaded_by_another_program() -> None:

@@ -461,6 +461,20 @@ def test_training_ends_when_it_gets_no_better(
     assert "no improvement in 3 validations" in " ".join(capsys.readouterr().out.split())
 
 
+def test_the_best_weights_are_kept_if_their_line_cannot_be_printed(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = new_trainer([*arguments, "train.valid_every=2", "train.max_steps=4"])
+
+    def refuse(*_: object) -> None:
+        raise SystemExit(1)  # as rich does for a closed pipe
+
+    monkeypatch.setattr(TrainingProgress, "validated", refuse)
+    with pytest.raises(SystemExit):
+        trainer.run()
+    assert Checkpoint.load(trainer.folder / "best.pt").training["step"] == 2
+
+
 def test_patience_without_validation_is_told(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*arguments, "data.valid=[]", "train.patience=3", "train.max_steps=1"]) == 0
     out = " ".join(capsys.readouterr().out.split())
