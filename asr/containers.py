@@ -123,7 +123,9 @@ def unusual_layout(file: IO[bytes], size: int) -> Layout | None:
             is_empty = chunk.begin == chunk.end and not found and size > chunk.begin
             if is_empty and (not next_name or chunk.begin + next_bytes > size):
                 return Layout(wav_header(format), [(chunk.begin, size)], True) if format else None
-            is_long = chunk.end - chunk.begin >= UNKNOWN_SIZE and not _chunk(file, chunk.end)[0]
+            next_name, next_bytes = _chunk(file, chunk.next)
+            is_followed = next_name and chunk.next + 8 + next_bytes <= size
+            is_long = chunk.end - chunk.begin >= UNKNOWN_SIZE and size > chunk.next and not is_followed
             found.append(chunk._replace(end=size) if is_long else chunk)
         elif not found:
             is_padded &= (chunk.next - chunk.begin) % 2 == 0

@@ -21,9 +21,9 @@ NOISE_TAG_POLICIES = ("drop", "keep", "strip")
 DEFAULT_ALPHABETS = {"upper": "A-Z'", "lower": "a-z'", "keep": "A-Za-z'"}
 
 _APOSTROPHES = dict.fromkeys(map(ord, "\u2018\u2019\u02bc\uff07\u2032"), "'")
-# Punctuation in Unicode that is read aloud, and so is never dropped silently.
 _SEPARATORS = "\u200b\u200c"
 """Invisible characters between words or parts of words: zero-width space and non-joiner."""
+# Punctuation in Unicode that is read aloud, and so is never dropped silently.
 _SPOKEN_PUNCTUATION = frozenset("&%@#*/\\§‰†")
 # A hyphen at the end of a word stands for a cut-off word, or, before a conjunction, for the end of a later word, as in
 # "pre- and post-war" and "Vor- und Nachteile".
@@ -142,8 +142,8 @@ class TextNormalizer:
 
     def suggestion(self, outside: Counter[str]) -> str:
         """The option that would keep the letters among characters `outside` the alphabet; empty if there are none."""
-        letters = "".join(sorted(each for each in outside if unicodedata.category(each)[0] in "LM"))  # M: vowel signs
-        if not letters or self.outside == "strip":
+        letters = "".join(sorted(filter(_is_of_a_word, outside)))
+        if not any(map(str.isalpha, letters)) or self.outside == "strip":
             return ""
         alphabet = DEFAULT_ALPHABETS[self.case] if self.alphabet is None else self.alphabet
         if len(letters) > 60:
@@ -173,6 +173,12 @@ class TextNormalizer:
                 kept.append(character)
         has_noise = bool(tags) and self.noise_tags == "drop"
         return NormalizedText(" ".join("".join(kept).split()), outside, tuple(refused), tags, has_noise)
+
+
+def _is_of_a_word(character: str) -> bool:
+    """Whether the character is a letter, a vowel sign or an accent; not a mark that changes a symbol, as in emoji."""
+    category = unicodedata.category(character)
+    return category[0] == "L" or (category in ("Mn", "Mc") and not "\ufe00" <= character <= "\ufe0f")
 
 
 def is_punctuation(character: str) -> bool:

@@ -206,6 +206,7 @@ def test_the_suggested_alphabet_is_sufficient():
     found = re.search('--alphabet "(.*)"', TextNormalizer().suggestion(TextNormalizer()(text).outside))
     normalized = TextNormalizer("upper", found[1])(text)
     assert (normalized.text, normalized.refused) == (text, ())
+    assert TextNormalizer().suggestion(TextNormalizer()("I \u2764\ufe0f NY").outside) == ""
 
 
 def test_characters_outside_are_counted():

@@ -353,9 +353,9 @@ def _require_own(folder: Path, items: Iterable[Item]) -> None:
     wanted = {one_line(os.path.abspath(item.audio)) for item in items if isinstance(item, Utterance)}
     if not wanted or not table.is_file():
         return
-    rows = (line.split("\t") for line in lines_of(table))
-    column = COLUMNS.index("audio")
-    if not any(len(row) == len(COLUMNS) and row[column] in wanted for row in rows):
+    rows = [line.rstrip("\n").split("\t") for line in lines_of(table)][1:]
+    former = {row[COLUMNS.index("audio")] for row in rows if len(row) == len(COLUMNS)}
+    if not former & wanted and any(map(os.path.exists, former)):  # recordings may have moved
         raise ValueError(f"{folder} has a data set of other recordings, which would be replaced; choose another --name")
 
 

@@ -39,8 +39,8 @@ STDIN = "-"
 INTO_A_PIPE = f"ffmpeg -v error -nostdin -i FILE {' '.join(IN_TIME)} -f wav - |"
 _STREAMED = (b"RIFF", b"RF64", b"FORM", b".snd", b"fLaC")
 """Magic numbers of the formats that libsndfile reads without seeking to the end."""
-_ENDLESS = "G72"
-"""Beginning of the encodings, G.721 and G.723, of which libsndfile never sees the end in a pipe."""
+_ENDLESS = ("G72", "MS_ADPCM", "GSM610")
+"""Beginnings of the encodings, such as G.721 and G.723, of which libsndfile never sees the end in a pipe."""
 _SDS = b"\xf0\x7e"
 """Magic number of MIDI sample dumps. For a damaged one, libsndfile writes thousands of lines to standard output."""
 _HEAD = 16

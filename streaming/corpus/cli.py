@@ -108,11 +108,15 @@ def run(args: argparse.Namespace) -> int:
         (each.audio or each.id, f"{each.reason} {each.detail}".strip()) for each in found if isinstance(each, Refusal)
     ]
     recordings = [each for each in found if isinstance(each, Recording)]
-    for each in recordings:
-        if other := task.other_of(each):
-            raise ValueError(
-                f"{task.out} has the text of {other} where that of {each.audio} belongs; choose another --out"
-            )
+    clashes = {
+        each.id: f"{task.out} has the text of {other} where that of this one belongs; choose another --out"
+        for each in recordings
+        if (other := task.other_of(each))
+    }
+    if clashes and len(clashes) == len(recordings):  # another folder of the same name
+        raise ValueError(f"{recordings[0].audio}: {clashes[recordings[0].id]}")
+    failed += [(str(each.audio), clashes[each.id]) for each in recordings if each.id in clashes]
+    recordings = [each for each in recordings if each.id not in clashes]
     left = longest_first(each for each in recordings if not task.is_done(each))
     if args.ray:
         from asr.streaming.corpus.on_ray import run_on_ray

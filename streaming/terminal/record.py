@@ -64,6 +64,11 @@ class Recorder:
                 if len(row := last.split("\t")) == len(COLUMNS) and row[2] in speakers:
                     rows.append(row)
                     self._write("\n")
+                elif len(row) == len(COLUMNS) and rows and row[2]:
+                    raise ValueError(
+                        f"the last line of {self.manifest} may be cut off after {row[2]!r}: complete its speaker and "
+                        "end it with a line break, or delete it"
+                    )
                 else:
                     os.truncate(self.manifest, content.rfind(b"\n") + 1)
             self.texts = [row[1] for row in rows[1:]]

@@ -6,6 +6,7 @@ import fcntl
 import gzip
 import io
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -205,6 +206,18 @@ def test_a_wav_of_unknown_size_may_exceed_its_header(
         assert recording.frames > silence and not is_sized
 
 
+def test_a_chunk_after_two_gigabytes_is_no_audio(tmp_path: Path) -> None:
+    """With an odd size, and so a padding byte."""
+    path, begin, claim = tmp_path / "a.wav", 4096, 0x7FFF0035
+    with path.open("wb") as file:  # sparse
+        file.write(wav_of_unknown_size("PCM_24", "WAV", claim, begin))
+        file.seek(begin + claim + 1)
+        file.write(chunk(b"LIST", b"INFO" + bytes(400)))
+    assert "; the start is 44737.9 s: choose one before its end" in read(path, start_s=44737.9)[1]
+    samples, trouble = read(path, start_s=44737.5)
+    assert len(samples) == claim // 3 - 44737.5 * 16000 and trouble == ""
+
+
 def encode_raw(samples: np.ndarray, subtype: str) -> bytes:
     file = io.BytesIO()
     soundfile.write(file, samples / 32768, 16000, format="RAW", subtype=subtype, endian="LITTLE")
@@ -277,18 +290,18 @@ def test_a_wav_in_a_pipe_whose_writer_dies_is_cut_short(sample: np.ndarray, tmp_
         stop.set()  # nothing is missing if the reader gives up
 
 
-@pytest.mark.parametrize("subtype", ["G721_32", "G723_24"])
+@pytest.mark.parametrize("subtype", ["G721_32", "G723_24", "MS_ADPCM", "GSM610"])
 def test_encodings_without_end_in_a_pipe(subtype: str, sample: np.ndarray, tmp_path: Path) -> None:
-    path, fifo = tmp_path / "a.au", tmp_path / "fifo"
+    path, fifo = tmp_path / ("a.au" if subtype.startswith("G7") else "a.wav"), tmp_path / "fifo"
     soundfile.write(path, sample, 16000, subtype=subtype)
     os.mkfifo(fifo)
     threading.Timer(0.1, fifo.write_bytes, [path.read_bytes()]).start()
     assert len(read(fifo, max_s=60.0)[0]) == len(read(path)[0]) >= len(sample)
 
 
-def test_a_pipe_may_have_any_descriptor() -> None:
-    resource = pytest.importorskip("resource")
+def test_a_pipe_may_have_any_descriptor(request: pytest.FixtureRequest) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    request.addfinalizer(lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard)))
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2000), hard))
     reader, writer = os.pipe()
     high = fcntl.fcntl(reader, fcntl.F_DUPFD, 1100)  # select takes none above 1023
@@ -297,7 +310,6 @@ def test_a_pipe_may_have_any_descriptor() -> None:
         os.write(writer, b"abc")
         os.close(writer)
         assert pipe.Pipe(file, lambda: False).read(9) == b"abc"
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_any_open_file_is_read(sample: np.ndarray, tmp_path: Path) -> None:

@@ -239,9 +239,12 @@ def test_another_folder_of_the_same_name_is_refused(
     assert main(["transcribe", str(first), *options]) == 0
     manifest = (tmp_path / "out" / "manifest.jsonl").read_bytes()
     assert main(["transcribe", str(second), *options]) == 1
-    said = f"has the text of {first}/x.wav where that of {second}/x.wav belongs; choose another --out"
+    said = f"{second}/x.wav: {tmp_path / 'out'} has the text of {first}/x.wav where that of this one belongs"
     assert said in " ".join(capsys.readouterr().err.split())
     assert (tmp_path / "out" / "manifest.jsonl").read_bytes() == manifest
+    write_audio(second / "y.wav", np.zeros(16000, np.float32))
+    assert main(["transcribe", str(second), *options]) == 1, "the others are transcribed"
+    assert (tmp_path / "out" / "talks" / "y.jsonl").exists()
     (tmp_path / "a").rename(tmp_path / "moved")
     assert main(["transcribe", str(tmp_path / "moved" / "talks"), *options]) == 0
 

@@ -46,7 +46,7 @@ def test_recording_without_its_line_is_not_overwritten(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cut", "texts"), [(1, ["ONE", "TWO"]), (2, ["ONE"]), (8, ["ONE"]), (20, ["ONE"]), (26, []), (54, [])]
+    ("cut", "texts"), [(1, ["ONE", "TWO"]), (6, ["ONE"]), (8, ["ONE"]), (20, ["ONE"]), (26, []), (54, [])]
 )
 def test_a_manifest_that_a_full_disk_cut_off_continues(cut: int, texts: list[str], tmp_path: Path) -> None:
     for text in ("ONE", "TWO"):
@@ -56,6 +56,15 @@ def test_a_manifest_that_a_full_disk_cut_off_continues(cut: int, texts: list[str
     manifest.write_bytes(content[: len(content) - cut])
     Recorder(tmp_path, "anna").keep(TONE, "THREE")
     assert [each.text for each in read_table(manifest)] == [*texts, "THREE"]  # type: ignore[union-attr]
+
+
+def test_a_last_line_that_may_be_complete_is_not_dropped(tmp_path: Path) -> None:
+    Recorder(tmp_path, "anna").keep(TONE, "ONE")
+    content = (tmp_path / "manifest.tsv").read_bytes()
+    (tmp_path / "manifest.tsv").write_bytes(content[:-2])
+    with pytest.raises(ValueError, match="may be cut off after 'ann': complete its speaker and end"):
+        Recorder(tmp_path, "bob")
+    assert (tmp_path / "manifest.tsv").read_bytes() == content[:-2]
 
 
 def test_a_strange_manifest_is_refused(tmp_path: Path) -> None:
