@@ -66,7 +66,7 @@ class Rules {
 
   // "minus drei komma eins vier", "zwanzig"
   bool read(std::size_t i, Amount& amount) const {
-    const bool is_negative = word(i) == "minus";
+    const bool is_negative = word(i) == "minus" && (i == 0 || !cardinal(word(i - 1)));  // not "zwei minus drei"
     const auto value = cardinal(word(i + is_negative));
     if (!value) return false;
     const std::string sign = is_negative ? "-" : "";
@@ -90,14 +90,21 @@ class Rules {
     ++end;
   }
 
+  // Whether the number before this word belongs to it, so that it is neither minutes nor cents.
+  bool is_counted(std::size_t i) const {
+    return word(i) == "uhr" || kUnits.count(word(i)) || kCurrencies.count(word(i)) || kMagnitudes.count(word(i));
+  }
+
   // "neun uhr dreißig"
   Shown time(std::size_t i) const {
     const auto hour = cardinal(word(i));
     if (!hour || *hour > 24 || word(i + 1) != "uhr") return {};
-    const auto minute = cardinal(word(i + 2));
-    if (!minute || *minute > 59) return {{std::to_string(*hour), i, i}, {"Uhr", i + 1, i + 1}};
+    const bool has_zero = word(i + 2) == "null" && cardinal(word(i + 3)).value_or(10) < 10;  // "vierzehn uhr null fünf"
+    const std::size_t last = i + 2 + has_zero;
+    const auto minute = cardinal(word(last));
+    if (!minute || *minute > 59 || is_counted(last + 1)) return {{std::to_string(*hour), i, i}, {"Uhr", i + 1, i + 1}};
     const std::string text = std::to_string(*hour) + (*minute < 10 ? ":0" : ":") + std::to_string(*minute);
-    return {{text, i, i + 1}, {"Uhr", i + 2, i + 2}};
+    return {{text, i, last - 1}, {"Uhr", last, last}};
   }
 
   // "einundzwanzigsten juli neunzehnhundertneunundsechzig", "mai zweitausendfünf"
@@ -125,7 +132,7 @@ class Rules {
     if (currency == kCurrencies.end()) return {};
     const auto cents = cardinal(word(end + 1));
     if (shown.size() == 1 && !amount.is_decimal && cents && *cents > 9 && *cents < 100 &&
-        !kUnits.count(word(end + 2))) {
+        !is_counted(end + 2)) {
       return {{amount.text + "," + std::to_string(*cents), i, end}, {currency->second, end + 1, end + 1}};
     }
     shown.push_back({currency->second, end, end});

@@ -2,8 +2,20 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <string>
+#include <unordered_set>
 
 namespace asr_stream {
+
+namespace {
+
+// Calling codes of two digits (ITU-T E.164); those of one digit are 1 and 7, all others have three.
+const std::unordered_set<std::string> kCodesOfTwo = {
+    "20", "27", "30", "31", "32", "33", "34", "36", "39", "40", "41", "43", "44", "45", "46", "47",
+    "48", "49", "51", "52", "53", "54", "55", "56", "57", "58", "60", "61", "62", "63", "64", "65",
+    "66", "81", "82", "84", "86", "90", "91", "92", "93", "94", "95", "98"};
+
+}  // namespace
 
 // Parses an amount that begins at word i. Returns false if there is none.
 bool Rules::read(std::size_t i, Amount& amount) const {
@@ -232,7 +244,10 @@ Shown Rules::digits(std::size_t i) const {
   if (n == 10) text = from(0);
   if (n == 11 && all[0] == '1') text = "1-" + from(1);
   if (n == 16) text = all.substr(0, 4) + " " + all.substr(4, 4) + " " + all.substr(8, 4) + " " + all.substr(12);
-  if (with_plus) text = "+" + (n > 10 && n < 14 ? all.substr(0, n - 10) + " " + from(n - 10) : all);
+  if (with_plus) {
+    const std::size_t code = all[0] == '1' || all[0] == '7' ? 1 : kCodesOfTwo.count(all.substr(0, 2)) ? 2 : 3;
+    text = "+" + (n == code + 10 ? all.substr(0, code) + " " + from(code) : all);
+  }
   return {{text, i, found.end - 1}};
 }
 

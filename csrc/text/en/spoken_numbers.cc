@@ -89,6 +89,9 @@ std::size_t SpokenNumbers::below_thousand(std::size_t i, int& value, bool ordina
     if (const std::size_t more = below_hundred(begin, rest)) {
       // "two hundred twelve hundred": the second is a separate number.
       if (is(begin + more, "hundred")) break;
+      int tens = 0;  // "between two hundred and three fifty": so is the second here
+      const bool begins_range = with_and && rest < 10 && i > 0 && is(i - 1, "between");
+      if (begins_range && below_hundred(begin + more, tens) && tens > 9) break;
       value += rest;
       return n + with_and + more;
     }

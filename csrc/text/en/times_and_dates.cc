@@ -51,7 +51,8 @@ bool Rules::hour_and_minute(std::size_t i, Shown& shown) const {
   if (spoken.is(end, tables.times_of_day)) return true;
   if (spoken.is(end, "a") && spoken.is(end + 1, tables.rates)) return false;  // "two thirty a night"
   if (i == 0 && spoken.word(end).empty() && !is_oh) return true;  // the answer to a question
-  if (i > 0 && spoken.is(i - 1, tables.number_cues)) return false;
+  const bool is_year = i > 0 && (spoken.is(i - 1, "year") || (hour > 10 && spoken.is(i - 1, "in")));
+  if (is_year || (i > 0 && spoken.is(i - 1, tables.number_cues))) return false;
   return (minute % 15 == 0 && !is_oh) || (i > 0 && spoken.is(i - 1, tables.time_prepositions));
 }
 
