@@ -16,7 +16,7 @@ UNKNOWN_FRAMES = 1 << 62
 """libsndfile's number for a FLAC stream of unknown length."""
 UNSIZED = b"\xff\xff\xff\xff"
 """The size in an AU header that means: up to the end of the file. In a WAV header, libsndfile reads 4 GiB at most."""
-ENDLESS = 1 << 59
+_UNBOUNDED = 1 << 59
 """Bytes of audio in the header of a stream of unknown length; libsndfile corrects them to those of the file."""
 FFMPEG_KINDS = {"matroska": "WebM or Matroska", "mov": "MP4 or M4A", "aac": "AAC", "asf": "WMA", "amr": "AMR"}
 """Formats that libsndfile cannot read, and their usual names. ffmpeg reads them, and others that have no name here."""
@@ -160,7 +160,7 @@ def wav_format(file: IO[bytes], chunk: Chunk) -> bytes:
     return file.read(chunk.end - chunk.begin) if chunk.end - chunk.begin <= _MAX_FORMAT else b""
 
 
-def wav_header(format: bytes, num_bytes: int = ENDLESS) -> bytes:
+def wav_header(format: bytes, num_bytes: int = _UNBOUNDED) -> bytes:
     """The header of a WAV file with one chunk of audio. format: see `wav_format`. num_bytes: of the audio.
 
     With 2 GiB and more, it is an RF64 header (EBU Tech 3306) if libsndfile reads the encoding from it.

@@ -12,7 +12,7 @@ import argparse
 import json
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -47,8 +47,8 @@ class Minute:
     chunk_ms_p95: float
 
 
-Utterances = dict[str, list[tuple[float, float]]]
-"""The start and end of each final with a text, in seconds from the start of its repetition."""
+Utterance = tuple[str, float, float]
+"""Text, start and end of a final; times in seconds from the start of its repetition."""
 
 
 def repetition(sample: np.ndarray) -> np.ndarray:
@@ -60,14 +60,14 @@ def repetition(sample: np.ndarray) -> np.ndarray:
     return audio
 
 
-def endure(recognizer: Recognizer, audio: np.ndarray, num_minutes: int) -> tuple[list[Minute], Utterances]:
-    """Repeats `audio`: the cost of each minute, and when each utterance was recognized.
+def endure(recognizer: Recognizer, audio: np.ndarray, num_minutes: int) -> tuple[list[Minute], Counter[Utterance]]:
+    """Repeats `audio`: the cost of each minute, and how often each utterance was recognized.
 
-    Nothing else is kept, so the measured memory is nearly that of recognition.
+    Nothing else is kept, so the measured memory is that of recognition.
     """
     stream = recognizer.stream()
     minutes: list[Minute] = []
-    utterances: Utterances = defaultdict(list)
+    utterances: Counter[Utterance] = Counter()
     chunks_ms: list[float] = []
     dearest = position = 0
     begun = time.process_time_ns()
@@ -83,7 +83,7 @@ def endure(recognizer: Recognizer, audio: np.ndarray, num_minutes: int) -> tuple
             for event in stream.events():
                 if isinstance(event, Final):
                     since = int(event.start * SAMPLE_RATE) // PERIOD * PERIOD / SAMPLE_RATE
-                    utterances[event.raw].append((event.start - since, event.end - since))
+                    utterances[event.raw, round(event.start - since, 3), round(event.end - since, 3)] += 1
         if position % (60 * SAMPLE_RATE) == 0:
             p50, p95 = np.percentile(chunks_ms, [50, 95])
             minutes.append(Minute(resident_mb(), (time.process_time_ns() - begun) / 1e9, float(p50), float(p95)))
@@ -159,9 +159,12 @@ def main() -> None:
         )
     print(f"real-time factor  {sum(minute.cpu_s for minute in minutes) / 60 / len(minutes):8.4f}")
     print(f"utterances, how often, and when in {PERIOD / SAMPLE_RATE:g} s that are repeated:")
-    for text, spans in sorted(utterances.items(), key=lambda item: -len(item[1])):
-        (start, end), spread = np.mean(spans, axis=0), np.ptp(spans, axis=0).max()
-        print(f"  {len(spans):5} x {start:6.2f} to {end:5.2f} s, within {spread:.2f} s  {text}")
+    spans: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for text, start, end in utterances.elements():
+        spans[text].append((start, end))
+    for text, times in sorted(spans.items(), key=lambda item: -len(item[1])):
+        (start, end), spread = np.mean(times, axis=0), np.ptp(times, axis=0).max()
+        print(f"  {len(times):5} x {start:6.2f} to {end:5.2f} s, within {spread:.2f} s  {text}")
     silence_s = 1 + 16 * round(225 * args.silence_hours)  # 16 s are 25 chunks: the chunk grid stays the same
     short, long = (after_silence(recognizer, seconds, sample) for seconds in (1, silence_s))
     print(f"after {silence_s} s of silence: {'the same' if long == short else f'{long}, not {short}'} as after 1 s")

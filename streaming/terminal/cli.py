@@ -138,9 +138,10 @@ def _files(recognizer: Recognizer, args: argparse.Namespace, interrupt: _Interru
             wants_partials=output.wants_partials and (live or "json" in args.format),
         )
         shows_progress = output.captions and not live
-        lengths_s = [duration_s(path, args.raw_rate) for path in paths] if shows_progress else []
-        is_known = all(length_s or not Path(path).is_file() for length_s, path in zip(lengths_s, paths, strict=False))
-        total_s = sum(map(reading.read_s, lengths_s)) * is_known if shows_progress else None
+        total_s = None
+        if shows_progress:
+            lengths_s = [duration_s(path, args.raw_rate) for path in paths if Path(path).is_file()]
+            total_s = sum(map(reading.read_s, lengths_s)) if all(lengths_s) else 0.0
         with transcriber:
             stats = show_files(transcriber, output, total_s, args.stats)
     _print_stats(args, stats)
