@@ -53,25 +53,29 @@ class Recorder:
         self.manifest = folder / RECORDED
         self.texts: list[str] = []
         if self.manifest.exists():
-            content = self.manifest.read_bytes()
-            *lines, last = content.decode(errors="replace").replace("\r\n", "\n").split("\n")
-            rows = [line.split("\t") for line in lines]
-            is_own = tuple(rows[0]) == COLUMNS if rows else _HEADER.startswith(last)
-            if not is_own or any(len(row) != len(COLUMNS) for row in rows):
-                raise ValueError(f"{self.manifest} is not a manifest of `asr record`; choose another --out")
-            if last:  # a full disk cut it off, or an editor ended the file without a line break
-                speakers = {speaker, *(row[2] for row in rows)}
-                if len(row := last.split("\t")) == len(COLUMNS) and row[2] in speakers:
-                    rows.append(row)
-                    self._write("\n")
-                elif len(row) == len(COLUMNS) and rows and row[2]:
-                    raise ValueError(
-                        f"the last line of {self.manifest} may be cut off after {row[2]!r}: complete its speaker and "
-                        "end it with a line break, or delete it"
-                    )
-                else:
-                    os.truncate(self.manifest, content.rfind(b"\n") + 1)
-            self.texts = [row[1] for row in rows[1:]]
+            self.texts = [text for _, text, _ in self._rows()]
+
+    def _rows(self) -> list[list[str]]:
+        """The rows of the manifest, whose last line is completed or removed if it has no line break."""
+        content = self.manifest.read_bytes()
+        *lines, last = content.decode(errors="replace").replace("\r\n", "\n").split("\n")
+        rows = [line.split("\t") for line in lines]
+        is_own = tuple(rows[0]) == COLUMNS if rows else _HEADER.startswith(last)
+        if not is_own or any(len(row) != len(COLUMNS) for row in rows):
+            raise ValueError(f"{self.manifest} is not a manifest of `asr record`; choose another --out")
+        if last:  # a full disk cut it off, or an editor ended the file without a line break
+            row, speakers = last.split("\t"), {self.speaker, *(row[2] for row in rows)}
+            if len(row) == len(COLUMNS) and row[2] in speakers:
+                rows.append(row)
+                self._write("\n")
+            elif len(row) == len(COLUMNS) and rows and row[2]:
+                raise ValueError(
+                    f"the last line of {self.manifest} may be cut off after {row[2]!r}: complete its speaker and "
+                    "end it with a line break, or delete it"
+                )
+            else:
+                os.truncate(self.manifest, content.rfind(b"\n") + 1)
+        return rows[1:]
 
     def keep(self, samples: np.ndarray, text: str) -> Path:
         """Writes `samples`, (num_samples,) float32 at 16 kHz, and its line in the manifest."""
