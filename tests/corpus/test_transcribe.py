@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -56,12 +57,12 @@ def files(folder: Path) -> list[str]:
 
 def reader_of(pipe: Path) -> int:
     """The process that has opened `pipe`; 0 if there is none."""
-    for link in Path("/proc").glob("[0-9]*/fd/*"):
-        try:
-            if os.readlink(link) == str(pipe):
-                return int(link.parts[2])
-        except OSError:
-            pass
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # the process has ended
+            for link in (folder / "fd").iterdir():
+                with contextlib.suppress(OSError):  # it has closed this file
+                    if os.readlink(link) == str(pipe):
+                        return int(folder.name)
     return 0
 
 
@@ -163,8 +164,7 @@ def test_killed_worker_costs_one_recording(corpus: Path, tiny_onnx: Path, tmp_pa
     half.parent.mkdir(parents=True)
     half.write_text("half of")
     process = start()
-    wait_until(reader_of_the_pipe)
-    os.kill(reader_of_the_pipe(), signal.SIGKILL)
+    os.kill(wait_until(reader_of_the_pipe), signal.SIGKILL)
     errors = process.communicate(timeout=60)[1]
     assert process.returncode == 1 and "\n3 failed; run the same command to try again:\n" in errors, errors
     assert "hangs.wav: its worker was killed by SIGKILL" in errors and "there is no audio file" in errors
@@ -201,8 +201,7 @@ def test_worker_of_a_killed_command_writes_nothing(corpus: Path, tiny_onnx: Path
     (tmp_path / "table.tsv").write_text("path\ntalk.wav\n")
     arguments = ["transcribe", str(tmp_path / "table.tsv"), "--out", str(out), "--jobs", "1", "--model", str(tiny_onnx)]
     command = subprocess.Popen([sys.executable, "-m", "asr.cli", *arguments], stderr=subprocess.DEVNULL)
-    wait_until(lambda: reader_of(pipe))
-    worker = reader_of(pipe)
+    worker = wait_until(lambda: reader_of(pipe))
     command.kill()
     command.wait()
     pipe.write_bytes((corpus / "silence.wav").read_bytes())
