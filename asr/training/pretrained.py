@@ -156,25 +156,27 @@ def with_new_tokens(pretrained: Pretrained, letters: Iterable[str]) -> Pretraine
 def with_new_layers(pretrained: Pretrained, num_layers: int) -> Pretrained:
     """The same function computed by an encoder of `num_layers` layers, at least as many as it has.
 
-    The new layers are spread evenly. Each is a copy of the layer below it with zero output projections, so that it adds
-    nothing until it is trained (Chen et al. 2016, "Net2Net"). `condition_layers` move with their layers.
+    The new layers are spread evenly above the last of `condition_layers`, which keep their numbers. Each is a copy of
+    the layer below it with zero output projections, so that it adds nothing until it is trained (Chen et al. 2016,
+    "Net2Net").
     Raises ValueError for post-norm, where new layers would change the function.
     """
     shape = pretrained.config.model
     if shape.norm != "pre":
         raise ValueError(f"model.norm is {shape.norm!r}: only an encoder with model.norm=pre can grow new layers")
-    position = [(layer + 1) * num_layers // shape.encoder_layers - 1 for layer in range(shape.encoder_layers)]
+    fixed = max(shape.condition_layers, default=0)
+    had, wanted = shape.encoder_layers - fixed, num_layers - fixed
+    kept = {*range(fixed), *(fixed + (layer + 1) * wanted // had - 1 for layer in range(had))}
     prefix = "encoder.layers."
     weights = {name: value for name, value in pretrained.weights.items() if not name.startswith(prefix)}
     source = -1
     for new in range(num_layers):
-        added = new not in position
+        added = new not in kept
         source += not added
         old = f"{prefix}{max(source, 0)}."
         for name in [name for name in pretrained.weights if name.startswith(old)]:
             silent = added and name.removeprefix(old).startswith(("attention.out.", "feed_forward.down."))
             value = pretrained.weights[name]
             weights[f"{prefix}{new}.{name.removeprefix(old)}"] = torch.zeros_like(value) if silent else value.clone()
-    moved = tuple(position[layer - 1] + 1 for layer in shape.condition_layers)
-    grown = replace(shape, encoder_layers=num_layers, condition_layers=moved)
-    return replace(pretrained, config=replace(pretrained.config, model=grown), weights=weights)
+    grown = replace(pretrained.config, model=replace(shape, encoder_layers=num_layers))
+    return replace(pretrained, config=grown, weights=weights)
