@@ -38,7 +38,7 @@ from asr.data.manifests import (
     read_table,
 )
 from asr.data.report import PrepareResult, Summary, print_report
-from asr.data.speech import COLUMNS, write_table
+from asr.data.speech import COLUMNS, samples_by_table, write_table
 from asr.data.utterance import PrepareOptions, prepare_utterance
 from asr.features import SAMPLE_RATE
 from asr.files import naming
@@ -114,7 +114,7 @@ def _finish(work: _Work, items: Sequence[Item], result: PrepareResult, options: 
         raise ValueError(f"no usable utterance for {result.folder.name}: {why}; see {result.folder / REFUSED}{hint}")
     work.sync()
     write_table(result.folder / UTTERANCES, work.samples, rows)
-    work.finish()
+    result.former_tables = work.finish()
 
 
 def _prepare_item(item: Item, options: PrepareOptions) -> np.ndarray | Refusal:
@@ -184,13 +184,16 @@ class _Work:
         """Flushes the samples to the disk: a table that is there after a loss of power must not precede them."""
         os.fsync(self._file.fileno())
 
-    def finish(self) -> None:
-        """Removes the log, and the samples of a former data set."""
+    def finish(self) -> list[str]:
+        """Removes the log, and the samples of a former data set unless another table names them; returns the names of
+        such tables."""
         self._path.unlink()
+        named = samples_by_table(self._folder)
         for former in self._folder.glob("samples-*.s16"):
-            if former.name != self.samples:
+            if former.name not in named.values():
                 with contextlib.suppress(OSError):  # on Windows, a training run may still have it open
                     former.unlink()
+        return [table for table, samples in named.items() if samples != self.samples]
 
     def remove(self) -> None:
         self._path.unlink()

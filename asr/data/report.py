@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asr.command import counted
-from asr.tables import Refusal
+from asr.tables import UTTERANCES, Refusal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,13 +44,17 @@ class Summary:
 
 @dataclass
 class PrepareResult:
-    """The result for one data set: what was kept, what was refused and why, and what the texts have besides words."""
+    """The result for one data set: what was kept, what was refused and why, and what the texts have besides words.
+
+    former_tables: names of tables in `folder` that were made from a former data set, and still name its samples.
+    """
 
     folder: Path
     summary: Summary
     refusals: list[Refusal] = field(default_factory=list)
     outside: Counter[str] = field(default_factory=Counter)
     noise_tags: Counter[str] = field(default_factory=Counter)
+    former_tables: list[str] = field(default_factory=list)
 
     def add_text(self, text: NormalizedText) -> None:
         """Counts the characters outside the alphabet, and the noise tags."""
@@ -72,6 +76,12 @@ def print_report(result: PrepareResult, console: Console, normalizer: TextNormal
         + (f"; {summary.num_without_words} without words" if summary.num_without_words else ""),
         soft_wrap=True,
     )
+    if result.former_tables:
+        console.print(
+            f"of the former data set: {', '.join(result.former_tables)}; make them again from {UTTERANCES}",
+            soft_wrap=True,
+            markup=False,
+        )
     console.print("length in seconds, utterances")
     bins: Counter[int] = Counter()
     for seconds, count in summary.length_histogram.items():

@@ -78,11 +78,11 @@ class Speech(Sequence[Clip]):
         """Opens a data set: the folder, or a table of it. Raises ValueError if there is none, or if it is damaged."""
         table = _table_of(Path(path))
         lines = lines_of(table)
-        head = next(lines, "")
+        name = _samples_of(next(lines, ""))
         columns = next(lines, "").rstrip("\r\n").split("\t")
-        if not head.startswith(MARK) or columns != list(COLUMNS):
+        if not name or columns != list(COLUMNS):
             raise ValueError(f"{table} is not a table of `asr prepare`: it does not begin with {MARK.strip()!r}")
-        samples = _mapped(table, head.removeprefix(MARK).strip())
+        samples = _mapped(table, name)
         ids: list[str] = []
         texts: list[str] = []
         speakers: list[str | None] = []
@@ -199,6 +199,17 @@ def write_subset(table: Path, indexes: Iterable[int], path: Path) -> None:
     head, columns, *rows = table.read_text(encoding="utf-8").splitlines(keepends=True)
     with replacing(path) as part:
         part.write_text("".join((head, columns, *(rows[index] for index in indexes))), encoding="utf-8")
+
+
+def samples_by_table(folder: Path) -> dict[str, str]:
+    """The name of the file of samples that each table in `folder` names."""
+    heads = {path.name: next(lines_of(path), "") for path in sorted(folder.glob("*.tsv"))}
+    return {table: samples for table, head in heads.items() if (samples := _samples_of(head))}
+
+
+def _samples_of(head: str) -> str:
+    """The name in the first line of a table; "" if the line is of something else."""
+    return head.removeprefix(MARK).strip() if head.startswith(MARK) else ""
 
 
 def _table_of(path: Path) -> Path:

@@ -16,12 +16,13 @@ from rich.console import Console
 from support.corpora import content, reasons, utterances, write_librispeech
 from support.synth import SAMPLE_RATE, hum, speech, write_audio
 
+from asr.cli import main
 from asr.data import prepare as prepare_module
 from asr.data.audio import MAX_NOISE_S
 from asr.data.manifests import HAS_NOISE, Utterance
 from asr.data.prepare import REFUSED, add_arguments, noises, prepare, run
 from asr.data.report import PrepareResult, Summary, print_report
-from asr.data.speech import Speech
+from asr.data.speech import Speech, write_subset
 from asr.data.utterance import PrepareOptions, prepare_utterance
 from asr.features import fbank
 from asr.tables import UTTERANCES
@@ -263,6 +264,25 @@ def test_a_former_data_set_stays_until_the_new_one_is_complete(tmp_path):
     assert Speech.load(folder).ids == ["u0", "u1", "u2"]
     assert len(list(folder.glob("samples-*"))) == 1, "the former samples are removed"
     assert [len(clip.samples) for clip in former] == [16000, 17600] and former[1].samples.any(), "a reader keeps them"
+
+
+def test_tables_of_a_former_data_set_keep_its_samples(tmp_path, capsys):
+    arguments = ["prepare", "manifest", str(tmp_path / "all.tsv"), "--out", str(tmp_path), "--name", "set"]
+    rows = [f"{each.audio}\t{each.text}" for each in utterances(tmp_path, 3)]
+    (tmp_path / "all.tsv").write_text("\n".join(["path\ttext", *rows[:2]]))
+    assert main(arguments) == 0
+    split = tmp_path / "set" / "split.tsv"
+    write_subset(tmp_path / "set" / "utterances.tsv", [1], split)
+    former = Speech.load(split)[0].samples.copy()
+    (tmp_path / "all.tsv").write_text("\n".join(["path\ttext", *rows]))
+    assert "of the former data set" not in capsys.readouterr().out
+    for _ in range(2):
+        assert main(arguments) == 0
+        assert "of the former data set: split.tsv; make them again from utterances.tsv\n" in capsys.readouterr().out
+    assert len(Speech.load(tmp_path / "set")) == 3 and np.array_equal(Speech.load(split)[0].samples, former)
+    split.unlink()
+    assert main(arguments) == 0
+    assert len(list((tmp_path / "set").glob("samples-*"))) == 1
 
 
 def test_a_former_data_set_survives_input_without_a_usable_utterance(tmp_path):
