@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -64,6 +65,16 @@ def discard_output() -> None:
     """Redirects standard output, whose reader has exited, to /dev/null, so that Python's flush at exit does not
     fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def leave_closed_terminal() -> None:
+    """Redirects standard output and error to /dev/null if their terminal was closed, so that writing does not fail."""
+    for number in (1, 2):
+        try:
+            os.get_terminal_size(number)
+        except OSError as error:
+            if error.errno == errno.EIO:  # other files have other errors
+                os.dup2(os.open(os.devnull, os.O_WRONLY), number)
 
 
 def explained(error: Exception) -> str:

@@ -8,8 +8,11 @@ Terminals wrap these rows when they become narrower; then all of them are erased
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
-from typing import TextIO
+from collections.abc import Iterator
+from typing import Any, TextIO, cast
 
 from rich.cells import cell_len, chop_cells
 from rich.console import Console, Group
@@ -18,6 +21,7 @@ from rich.live import Live
 from rich.segment import ControlType
 from rich.text import Text
 
+from asr.command import leave_closed_terminal
 from asr.streaming.events import Event, Partial
 from asr.streaming.terminal.formats import labeled, utterance
 from asr.streaming.terminal.layout import DEFAULTS, Layout
@@ -27,13 +31,43 @@ MIN_ROWS = 3
 rows; these still fit if the window becomes narrower."""
 
 
+class _Terminal:
+    """A terminal's file. When the terminal has been closed, nothing is shown, and recognition goes on."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        with self._may_be_closed():
+            self._file.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with self._may_be_closed():
+            self._file.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    @staticmethod
+    @contextlib.contextmanager
+    def _may_be_closed() -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            leave_closed_terminal()
+
+
 class Captions:
     """Shows captions on a terminal; a context manager. Honors NO_COLOR: nothing is dimmed or colored then."""
 
     def __init__(self, file: TextIO, width: int | None = None, layout: Layout = DEFAULTS) -> None:
         """`width` in columns; None uses the terminal's width, also after it is resized. layout: of finals."""
         self._layout = layout
-        self._console = Console(file=file, width=width, force_terminal=True, highlight=False, legacy_windows=False)
+        terminal = cast(TextIO, _Terminal(file))
+        self._console = Console(file=terminal, width=width, force_terminal=True, highlight=False, legacy_windows=False)
         # Drawn only on changes and with a single write, to avoid flicker.
         self._live = Live(
             Group(),

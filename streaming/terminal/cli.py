@@ -21,7 +21,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 import asr
 from asr._core import StreamFailed
-from asr.command import Parser, discard_output, ending_signals, explained, prepare_output, silence_libraries
+from asr.command import (
+    Parser,
+    discard_output,
+    ending_signals,
+    explained,
+    leave_closed_terminal,
+    prepare_output,
+    silence_libraries,
+)
 from asr.cores import share_cores
 from asr.streaming.terminal.arguments import new_parser, parse
 from asr.streaming.terminal.options import print_error, recognizer_or_error
@@ -101,7 +109,7 @@ PATIENCE_S = 10.0
 
 class _Interrupt:
     """Stores the first termination signal, so that the last words are still recognized. A second one exits
-    immediately."""
+    immediately, but for SIGHUP, which both the shell and the kernel send when a terminal is closed."""
 
     def __init__(self) -> None:
         self.signal = 0
@@ -114,8 +122,10 @@ class _Interrupt:
 
     def _remember(self, number: int, frame: FrameType | None) -> None:
         self.signal = number
+        leave_closed_terminal()
         for other in self._numbers:
-            signal.signal(other, signal.default_int_handler if other == signal.SIGINT else signal.SIG_DFL)
+            again = {"SIGINT": signal.default_int_handler, "SIGHUP": signal.SIG_IGN}.get(other.name, signal.SIG_DFL)
+            signal.signal(other, again)
 
 
 def _files(recognizer: Recognizer, args: argparse.Namespace, interrupt: _Interrupt) -> int:

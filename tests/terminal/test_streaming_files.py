@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
+from support import wait_until
 from support.recognition import recognize
 from support.terminal import Terminal
 
@@ -183,6 +185,12 @@ def listening(tiny_onnx: Path, *arguments: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
+def unread(process: subprocess.Popen[bytes]) -> int:
+    """The bytes in a pipe to `process` that it has not read; fails if it has ended."""
+    assert process.stdin is not None and process.poll() is None
+    return int.from_bytes(fcntl.ioctl(process.stdin, termios.FIONREAD, b"\0" * 4), sys.byteorder)
+
+
 @pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGHUP])
 def test_live_through_a_pipe_until_a_signal(
     tiny_onnx: Path, conversation: np.ndarray, tmp_path: Path, ending: signal.Signals
@@ -200,12 +208,37 @@ def test_live_through_a_pipe_until_a_signal(
         assert notes.read_text().count("\n") == 1
         process.stdin.write((tail * 32767).astype(np.int16).tobytes())
         process.stdin.flush()
-        while int.from_bytes(fcntl.ioctl(process.stdin, termios.FIONREAD, b"\0" * 4), sys.byteorder):  # not yet read
-            assert process.poll() is None and time.monotonic() < deadline + 60
-            time.sleep(0.01)
+        wait_until(lambda: unread(process) == 0)
         process.send_signal(ending)
         assert process.wait(timeout=60) == 128 + ending  # though its standard input is still open
         assert process.stderr is not None and process.stderr.read() == b""
+    assert notes.read_text().count("\n") == 2
+
+
+@pytest.mark.parametrize("ending", ["hang-up", "end of the audio"])
+def test_a_closed_terminal_loses_no_words(
+    tiny_onnx: Path, conversation: np.ndarray, tmp_path: Path, ending: str
+) -> None:
+    """Its shell and the kernel both send SIGHUP; a disowned process gets none. Writing to the terminal fails."""
+    notes, samples = tmp_path / "notes.txt", (conversation[:156000] * 32767).astype(np.int16).tobytes()
+    command = [*COMMAND, "--model", str(tiny_onnx), "--file", "-", "--raw-rate", "16000", "--output", str(notes)]
+    terminal, output = pty.openpty()
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=output) as process:
+        assert process.stdin is not None
+        os.close(output)
+        process.stdin.write(samples[:260000])
+        process.stdin.flush()
+        wait_until(lambda: os.read(terminal, 65536) and notes.exists() and notes.read_text())
+        os.close(terminal)
+        process.stdin.write(samples[260000:])
+        process.stdin.flush()
+        wait_until(lambda: unread(process) == 0)
+        if ending == "hang-up":
+            process.send_signal(signal.SIGHUP)
+            process.send_signal(signal.SIGHUP)
+        else:
+            process.stdin.close()
+        assert process.wait(timeout=60) == (128 + signal.SIGHUP if ending == "hang-up" else 0)
     assert notes.read_text().count("\n") == 2
 
 
