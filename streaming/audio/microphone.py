@@ -128,14 +128,21 @@ class Microphone:
         self._rescan = rescan
         self._channel = channel
         self._sounddevice = _import_sounddevice()
-        self.device = _find_device(device)
-        # Numbers change when devices come and go, so a lost device is found by name. A default device is replaced by
-        # the current default.
-        self._wanted = None if device is None else self.device.name
-        self._begin()
+        self._wanted = device
+        try:
+            self.device = _find_device(device)
+            self._begin()
+        except MicrophoneError:
+            if not rescan:
+                raise
+            self._find_again()  # PortAudio knows only the devices that were there when it was started
+            self._begin()
 
     def _begin(self) -> None:
         """Opens `device`."""
+        # Numbers change when devices come and go, so a lost device is found by name. A default device is replaced by
+        # the current default.
+        self._wanted = None if self._wanted is None else self.device.name
         self._capture: Capture | MonitorCapture = self._open()
         self._closed = False
         self._opening: ReportingThread | None = None

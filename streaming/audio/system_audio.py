@@ -36,7 +36,7 @@ class SystemAudio(Microphone):
 
     def __init__(self) -> None:
         """Raises MicrophoneError if there is no sound server, no output, or no program to record it."""
-        self._rescan = True
+        self._rescan, self._wanted = True, None
         self._find_again()
         self._begin()
 
@@ -75,14 +75,22 @@ def default_output() -> str:
 
 
 def _start(*command: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        env=os.environ | _ENVIRONMENT,
-        start_new_session=True,  # Ctrl-C must not end it: the rest of the pipe is still read
-        bufsize=0,
-    )
+    try:
+        return subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=os.environ | _ENVIRONMENT,
+            start_new_session=True,  # Ctrl-C must not end it: the rest of the pipe is still read
+            bufsize=0,
+        )
+    except OSError as error:  # such as too many open files
+        raise MicrophoneError(f"{command[0]} cannot be started: {error.strerror}") from error
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    process.wait()
 
 
 class MonitorCapture:
@@ -92,13 +100,20 @@ class MonitorCapture:
     num_input_overflows = 0
 
     def __init__(self, sink: str) -> None:
-        """sink: the output's name. If parec ends immediately, `active` is false."""
+        """sink: the output's name. If parec ends immediately, `active` is false.
+
+        Raises MicrophoneError if a program cannot be started.
+        """
         self.ring = RingBuffer(int(RING_S * SAMPLE_RATE))
         self.first_sample_ns = self.last_sample_ns = 0
         format = ("--raw", "--format=float32le", f"--rate={SAMPLE_RATE}", "--channels=1")
         options = (f"--device={sink}.monitor", "--client-name=asr-stream", f"--latency-msec={LATENCY_MS}")
         self._recorder = _start("parec", *options, *format)
-        self._watcher = _start("pactl", "subscribe")
+        try:
+            self._watcher = _start("pactl", "subscribe")
+        except MicrophoneError:
+            _end(self._recorder)
+            raise
         self._sink = sink
         self._threads = [ReportingThread("system-audio", work) for work in (self._record, self._watch)]
 

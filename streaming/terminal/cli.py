@@ -233,8 +233,11 @@ def _dictation(args: argparse.Namespace, parser: Parser, interrupt: _Interrupt, 
 def _open_microphone(args: argparse.Namespace, interrupt: _Interrupt) -> Microphone:
     from asr.streaming.audio.microphone import Microphone, device_of
 
-    channel = 1 if args.channel is None else args.channel
-    return _answered(lambda: Microphone(device_of(args.device), rescan=True, channel=channel), interrupt)
+    channel, device = 1 if args.channel is None else args.channel, device_of(args.device)
+    microphone = _answered(lambda: Microphone(device, rescan=True, channel=channel), interrupt)
+    if isinstance(device, int):
+        args.device = microphone.device.name  # numbers change when PortAudio looks for devices again
+    return microphone
 
 
 def _live(new_live: Callable[[Output], Live], args: argparse.Namespace, interrupt: _Interrupt) -> int:

@@ -368,6 +368,23 @@ def test_a_device_that_cannot_be_opened_is_named() -> None:
         Microphone()
 
 
+@pytest.mark.parametrize("wanted", [None, "USB"])
+def test_a_device_that_was_plugged_in_since_is_found(
+    monkeypatch: pytest.MonkeyPatch, sounddevice: Any, wanted: str | None
+) -> None:
+    """PortAudio lists the devices of its start."""
+    (usb,) = sounddevice.query_devices()
+    found: list[dict[str, object]] = []
+    sounddevice.query_devices = lambda: list(found)
+    sounddevice._terminate = lambda: None
+    sounddevice._initialize = lambda: found.append(usb)
+    monkeypatch.setattr("asr.streaming.audio.microphone.Capture", lambda *_: SimpleNamespace(close=lambda: True))
+    with pytest.raises(MicrophoneError, match="there is no microphone"):
+        Microphone(wanted)
+    with Microphone(wanted, rescan=True) as microphone:
+        assert microphone.device.name == "USB"
+
+
 def test_samples_that_overflow_the_ring_become_a_gap(tiny_onnx: Path) -> None:
     class Played(Microphone):
         """A fake microphone with the given blocks."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import signal
 import subprocess
@@ -18,7 +19,7 @@ from support.recording_process import LEAD_IN, counting
 from support.virtual_microphone import SINK, VirtualMicrophone
 
 from asr.streaming import MicrophoneError
-from asr.streaming.audio.system_audio import SystemAudio, default_output
+from asr.streaming.audio.system_audio import MonitorCapture, SystemAudio, default_output
 from asr.streaming.terminal.live import ECHO
 
 
@@ -115,3 +116,22 @@ def test_what_is_missing_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyP
         default_output()
     program("test $LC_ALL = C && echo 'Default Sink: usb'")
     assert default_output() == "usb"
+
+
+@pytest.mark.parametrize("missing", ["parec", "pactl"])
+def test_a_program_that_cannot_be_started_is_named(
+    server: VirtualMicrophone, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    """Reopening is tried again after this error."""
+    start, started = subprocess.Popen, []
+
+    def limited(command: tuple[str, ...], **options: object) -> object:
+        if command[:2] in (("parec", "--device=headphones.monitor"), ("pactl", "subscribe")) and command[0] == missing:
+            raise OSError(errno.EMFILE, "Too many open files")
+        started.append(start(command, **options))  # type: ignore[call-overload]
+        return started[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", limited)
+    with pytest.raises(MicrophoneError, match=f"{missing} cannot be started: Too many open files"):
+        MonitorCapture("headphones")
+    assert all(process.poll() is not None for process in started)
