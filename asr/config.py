@@ -7,6 +7,7 @@ Durations of audio are in seconds (`_s`), chunks in encoder frames of 40 ms.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from reprlib import repr as limited_repr
@@ -200,7 +201,7 @@ class AugmentConfig:
     def __post_init__(self) -> None:
         _require(
             bool(self.speeds)
-            and all(0.5 <= speed <= 2 and round(1000 * speed) == 1000 * speed for speed in self.speeds),
+            and all(0.5 <= speed <= 2 and math.isclose(round(1000 * speed), 1000 * speed) for speed in self.speeds),
             "augment.speeds",
             self.speeds,
             "factors in [0.5, 2] with at most three decimals",

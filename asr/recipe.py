@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import difflib
 import math
+import os
 import typing
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -122,7 +123,10 @@ def _nearest(key: str, known: set[str], where: str) -> str:
 
 
 def _convert(name: str, value: Any, hint: Any) -> Any:
-    """Converts `value` to the field's type, without guessing: 1 is a float, "1" is not; unquoted 1e-3 in YAML is."""
+    """Converts `value` to the field's type, without guessing: 1 is a float, "1" is not; unquoted 1e-3 in YAML is.
+
+    A text that begins with "~" is a path: a shell does not expand it in `train.output=~/run`.
+    """
     if typing.get_origin(hint) is tuple:
         items = () if value == "" else (value,) if isinstance(value, (str, int, float)) else value
         if not isinstance(items, (list, tuple)):
@@ -140,4 +144,4 @@ def _convert(name: str, value: Any, hint: Any) -> Any:
         raise ConfigError(f"{name} = {shown(value)} must be finite")
     if not isinstance(value, hint) or (hint is not bool and isinstance(value, bool)):
         raise ConfigError(f"{name} = {shown(value)} must be of type {hint.__name__}, not {type(value).__name__}")
-    return value
+    return os.path.expanduser(value) if isinstance(value, str) else value

@@ -24,6 +24,17 @@ def test_overrides_take_the_type_of_the_field() -> None:
     assert config.model.norm == "post"
 
 
+def test_home_folders_are_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ann")
+    config = load_config("tiny", ["train.output=~/runs/a", "data.train=[~/data*0.5, b]", "train.init="])
+    assert (config.train.output, config.train.init) == ("/home/ann/runs/a", "")
+    assert config.data.train == ("/home/ann/data*0.5", "b")
+
+
+def test_speeds_have_three_decimals() -> None:
+    assert load_config("tiny", ["augment.speeds=[1.005, 0.999]"]).augment.speeds == (1.005, 0.999)
+
+
 @pytest.mark.parametrize(
     ("override", "message"),
     [
@@ -37,6 +48,7 @@ def test_overrides_take_the_type_of_the_field() -> None:
         ("model.condition_layers=[5, 14]", r"condition_layers = \(5, 14\) .*from 1 to 13"),
         ("data.max_utterance_s=1000", "at most data.max_batch_s"),
         ("data.num_rooms=0", r"data\.num_rooms = 0 is not allowed: it must be at least 1"),
+        ("augment.speeds=[1.0005]", r"at most three decimals"),
         ("augment.speeds=[0.4]", r"augment\.speeds = \(0\.4,\) is not allowed: it must be factors in \[0\.5, 2\]"),
         ("augment.speeds=[1.00001]", "at most three decimals"),
         ("augment.room_probability=0.95", r"at most 1 - augment\.telephone_probability"),

@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     sources = [split_weight(text, "share") for text in args.checkpoints]
     if args.output.suffix != ".safetensors":
         raise ValueError(f"--output {args.output} must end in .safetensors")
-    require_folder(args.output)
+    require_folder(args.output, *(path for path, _ in sources))
     average(sources).save(args.output)
     total = sum(share for _, share in sources)
     print(f"{args.output}: " + ", ".join(f"{100 * share / total:.0f} % {path}" for path, share in sources))

@@ -78,14 +78,16 @@ class Checkpoint:
         """A summary of the training, for exported files. Raises CheckpointError with `path` if it is damaged."""
         try:
             unit = task_class(self.config).unit.name
-            history = self.training.get("history") or [{"name": "", "values": {}}]
-            name, scores = history[-1]["name"], history[-1]["values"]
+            scores = {
+                ERROR_RATES.get(each["name"], each["name"].lower().replace(" ", "_")): {
+                    str(key): round(float(value), 4) for key, value in each["values"].items()
+                }
+                for each in self.training.get("history", [])[-1:]
+            }
             return {
                 "steps": int(self.training.get("step", 0)),
                 unit: round(float(self.training.get(unit, 0.0)), 2),
-                ERROR_RATES.get(name, name.lower().replace(" ", "_")): {
-                    str(key): round(float(value), 4) for key, value in scores.items()
-                },
+                **scores,
                 "data": [Path(name).name for name in self.config.data.train],
                 "torch": torch.__version__.split("+")[0],
             }
@@ -243,7 +245,8 @@ def average_newest(folder: str | Path, count: int) -> Checkpoint:
         check_same_network(other, newest, str(path), str(found[-1]))
         for name, value in other.weights.items():
             mean[name].lerp_(value, 1 / number)
-    return dataclasses.replace(newest, average=mean)
+    # Validation errors are dropped, because they were not measured for the mean.
+    return dataclasses.replace(newest, average=mean, training={**newest.training, "history": []})
 
 
 def check_same_network(

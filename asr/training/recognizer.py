@@ -7,6 +7,7 @@ of processes that share the same batches trains the same model, up to rounding.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import cast
 
@@ -98,6 +99,8 @@ class Recognizer(Task):
         self.phone_tokenizer = self._phone_tokenizer_of(start)
         phones = self.phone_tokenizer.phones if self.phone_tokenizer else ()
         self.config = config = dataclasses.replace(config, model=dataclasses.replace(config.model, phones=phones))
+        if previous:
+            _require_heads_of(cast(Config, previous.config), config)
         torch.manual_seed(config.train.seed)
         self.network = self.build(config, self.tokenizer)
         if start is None:
@@ -121,9 +124,11 @@ class Recognizer(Task):
         while True:
             planned = self.planner.epoch(epoch)
             if len(planned) < size:
+                warming_up = epoch < self.config.data.curriculum_epochs
                 raise ValueError(
-                    f"an epoch has {len(planned)} batches, fewer than one step takes, {size}; "
-                    "lower data.max_batch_s, train.batches_per_step or the number of processes"
+                    f"epoch {epoch} has {len(planned)} batches, fewer than one step takes, {size}; "
+                    f"{'raise data.curriculum_s, or ' if warming_up else ''}lower data.max_batch_s, "
+                    "train.batches_per_step or the number of processes"
                 )
             for first in range(start, len(planned) - size + 1, size):
                 own = [self.batches.gather(self.planner.plan(epoch, n, planned[n])) for n in self._job.own(first)]
@@ -135,11 +140,15 @@ class Recognizer(Task):
         return self.batches(gathered)
 
     def trial(self) -> Iterator[Step]:
-        planned = self.planner.epoch(0)
-        largest = max(range(len(planned)), key=lambda n: planned[n].frames * len(planned[n].rows))
-        for n in (largest, *(n for n in range(len(planned)) if n != largest)):
-            gathered = self.batches.gather(self.planner.plan(0, n, planned[n]))
-            yield Step([gathered], gathered.plan.seconds, {})
+        first = self.config.data.curriculum_epochs  # the epochs before have shorter batches, and no augmentation
+        for epoch in itertools.count(first):
+            planned = list(enumerate(self.planner.epoch(epoch)))
+            if epoch == first:
+                planned.sort(key=lambda each: each[1].frames * len(each[1].rows), reverse=True)
+                planned[1:] = sorted(planned[1:], key=lambda each: each[0])
+            for n, batch in planned:
+                gathered = self.batches.gather(self.planner.plan(epoch, n, batch))
+                yield Step([gathered], gathered.plan.seconds, {})
 
     def score(self, network: AsrModel) -> Scores:
         """Greedy error rates for each of VALIDATION_CHUNKS, of phones if there are any."""
@@ -218,3 +227,17 @@ class Recognizer(Task):
             torch.manual_seed(self.config.train.seed)
             pretrained = with_new_tokens(pretrained, sorted(letters))
         return pretrained
+
+
+def _require_heads_of(previous: Config, config: Config) -> None:
+    """Raises ValueError unless a run trains the same weights as before: the optimizer's state is of them."""
+    before, now = previous.model, config.model
+    changed = {
+        f"data.lexicon={previous.data.lexicon}": before.phones != now.phones,
+        f"model.running_mean={str(before.running_mean).lower()}": before.running_mean != now.running_mean,
+    }
+    if restored := " ".join(setting for setting, is_changed in changed.items() if is_changed):
+        raise ValueError(
+            f"{config.train.output} has been training other weights: continue it with {restored}, or start a new run "
+            f"from it with train.init={config.train.output} and another train.output"
+        )

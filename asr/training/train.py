@@ -32,7 +32,7 @@ from asr.training.compiled import is_compiled
 from asr.training.cost import peak_flops, synchronize
 from asr.training.precision import autocast
 from asr.training.progress import TrainingProgress
-from asr.training.step import Learner
+from asr.training.step import Learner, TrainingError
 from asr.training.task import Job, Scores, Task, task_class
 
 
@@ -69,14 +69,14 @@ class Trainer:
         self.history: list[dict[str, Any]] = []
         if previous:
             self._restore(previous)
-        self._stop = self._stalled = False
+        self._stop = False
         self._resumed = time.monotonic()  # when this run would have begun without interruptions
 
     def run(self) -> bool:
         """Trains until `train.max_steps`, `train.minutes` or an interruption, and saves; returns whether it was not
         interrupted.
 
-        Saves also before it raises OSError, or SystemExit, which rich raises for a closed pipe."""
+        Saves also before it raises ValueError, OSError, or SystemExit, which rich raises for a closed pipe."""
         config, task, precision = self.config.train, self.task, self.learner.precision
         if precision != config.precision:
             self.job.print(f"this CPU has no instructions for {config.precision}: training computes in {precision}")
@@ -94,13 +94,14 @@ class Trainer:
                     self._resumed = time.monotonic() - 60 * self.minutes
                     self._run_steps(progress)
                     is_validated = bool(self.history) and self.history[-1]["step"] == self.step
-                    if task.is_scored and not self._stop and not is_validated:
+                    if task.is_scored and not is_validated and not self._agreed_to_stop():
                         self._validate(progress)
                 self.save()
-            except (OSError, SystemExit):
-                self.save()
+            except (OSError, SystemExit, ValueError) as error:
+                if self.step and not isinstance(error, TrainingError):
+                    self.save()
                 raise
-        if self._stalled:
+        if self._is_stalled():
             self.job.print(f"no improvement in {config.patience} validations: done; the best weights are in best.pt")
         return not self._stop
 
@@ -142,7 +143,12 @@ class Trainer:
         return self.step / self.config.train.max_steps if by_time is None else by_time
 
     def _is_over(self) -> bool:
-        return self._agreed_to_stop() or self._stalled or self._share() >= 1
+        return self._agreed_to_stop() or self._is_stalled() or self._share() >= 1
+
+    def _is_stalled(self) -> bool:
+        """Whether the last `train.patience` validations brought no improvement."""
+        past = [each["judged"] for each in self.history]
+        return bool(past) and 0 < self.config.train.patience <= len(past) - 1 - past.index(min(past))
 
     def averaged(self) -> nn.Module:
         """A new network with the moving average of the weights, on the device and in evaluation mode."""
@@ -156,10 +162,8 @@ class Trainer:
         amount = self.amount / self.task.unit.size
         self.history.append({"step": self.step, "amount": amount, **scores._asdict()})
         past = [each["judged"] for each in self.history]
-        best = past.index(min(past))
-        if best == len(past) - 1 and self.job.rank == 0:  # before the output, which may fail
+        if past.index(min(past)) == len(past) - 1 and self.job.rank == 0:  # before the output, which may fail
             self._checkpoint().save(self.folder / "best.pt")
-        self._stalled = 0 < self.config.train.patience <= len(past) - 1 - best
         if self.job.rank == 0:
             self._draw(scores)
         took_s = time.monotonic() - started
@@ -275,7 +279,10 @@ def _device(name: str) -> torch.device:
         raise ValueError("train.device = 'cuda', but PyTorch finds no CUDA device; use cpu or auto")
     if name == "cpu" or not torch.cuda.is_available():
         return torch.device("cpu")
-    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    number, count = int(os.environ.get("LOCAL_RANK", "0")), torch.cuda.device_count()
+    if number >= count:
+        raise ValueError(f"process {number} has no GPU, because there are {count}; set --nproc_per_node={count}")
+    device = torch.device("cuda", number)
     torch.cuda.set_device(device)
     return device
 

@@ -51,6 +51,18 @@ def lexicon(tmp_path: Path) -> Path:
     return path
 
 
+def test_a_run_cannot_gain_or_lose_its_phones(
+    arguments: list[str], lexicon: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number, (before, now) in enumerate((("", lexicon), (lexicon, ""))):
+        run = tmp_path / str(number)
+        command = [*arguments, f"train.output={run}", "train.max_steps=1"]
+        assert main([*command, f"data.lexicon={before}"]) == 0
+        assert main([*command, f"data.lexicon={now}", "--resume"]) == 1
+        error = capsys.readouterr().err
+        assert f"{run} has been training other weights: continue it with data.lexicon={before}, or start a new" in error
+
+
 @pytest.mark.slow
 def test_training_with_a_lexicon_learns_phones_and_resumes(
     arguments: list[str], lexicon: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -31,6 +31,8 @@ def test_shares_weigh_the_checkpoints(tmp_path: Path, capsys: pytest.CaptureFixt
     start, mean = checkpoint_of_step(1), load_pretrained(output)
     assert all(torch.allclose(mean.weights[name], value + 7, atol=1e-5) for name, value in start.average.items())
     assert (mean.training["steps"], mean.training["audio_hours"], "wer" in mean.training) == (6, 4.5, False)
+    assert main(["average", str(output), str(one), "-o", str(output)]) == 1
+    assert f"{output} is also an input, which would be replaced" in capsys.readouterr().err
     second = tmp_path / "second.safetensors"
     assert main(["average", str(output), str(one), "-o", str(second)]) == 0  # means can be averaged again
     assert torch.allclose(load_pretrained(second).weights["ctc.bias"], start.average["ctc.bias"] + 3.5)

@@ -200,12 +200,14 @@ def test_the_newest_checkpoints_are_averaged_as_trained(tmp_path: Path) -> None:
     for step in (8, 9, 10, 11):  # in the order of their numbers, not of their names
         checkpoint = checkpoint_of_step(step)
         checkpoint.weights = {name: value + step**2 for name, value in checkpoint.weights.items()}
+        checkpoint.training["history"] = [{"name": "WER", "values": {"full": 0.25}}]
         checkpoint.save_step(tmp_path, 4)
     start = checkpoint_of_step(0).weights
     for count, mean in ((1, 121), (3, (81 + 100 + 121) / 3)):
         averaged = average_newest(tmp_path, count)
         assert averaged.training["step"] == 11
         assert torch.equal(averaged.weights["ctc.bias"], start["ctc.bias"] + 121)
+        assert "wer" not in averaged.summary(), "it was not measured for the mean"
         weights = averaged.pretrained().model().state_dict()
         assert all(torch.allclose(weights[name], value + mean) for name, value in start.items())
 

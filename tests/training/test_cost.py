@@ -4,6 +4,7 @@ measures the device that is there."""
 from __future__ import annotations
 
 import re
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import torch
 from support.benchmark_module import load_benchmark
 from support.clips import silent_speech
+from support.trainer import new_trainer
 from torch.utils.flop_counter import FlopCounterMode
 
 from asr.cli import main
@@ -93,6 +95,16 @@ def test_a_trial_measures_and_keeps_nothing(
     assert 0.1 < memory < 10 and speed > 0 and 0 <= share < 100 and peak > 0
     assert 0.5 < hours < 360 * 16 / 3600, "of batches of at most 16 s with their padding"
     assert set(tmp_path.rglob("*")) == before
+
+
+def test_a_trial_measures_the_epochs_after_the_curriculum(arguments: list[str]) -> None:
+    task = new_trainer([*arguments, "data.curriculum_epochs=2", "data.curriculum_s=1"]).task
+    planned = task.planner.epoch(2)
+    steps = [own.gathered[0].plan for own in islice(task.trial(), 2 * len(planned))]
+    sizes = [plan.frames * len(plan.rows) for plan in steps]
+    assert sizes[0] == max(sizes[: len(planned)]) == max(batch.frames * len(batch.rows) for batch in planned)
+    assert sorted(sizes[: len(planned)]) == sorted(batch.frames * len(batch.rows) for batch in planned)
+    assert sum(sizes) > 1.5 * sum(batch.frames * len(batch.rows) for batch in task.planner.epoch(0))
 
 
 def test_too_short_a_trial_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:

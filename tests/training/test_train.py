@@ -86,6 +86,15 @@ def test_resuming_with_another_optimizer_is_refused(arguments: list[str], capsys
     assert "optim.kind=muon" in capsys.readouterr().err
 
 
+def test_resuming_with_a_new_running_mean_is_refused(
+    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*arguments, "train.max_steps=1"]) == 0
+    assert main([*arguments, "train.max_steps=2", "--resume", "model.running_mean=true"]) == 1
+    error = capsys.readouterr().err
+    assert f"{tmp_path / 'run'} has been training other weights: continue it with model.running_mean=false, or" in error
+
+
 def test_resuming_uses_the_new_weight_decay(arguments: list[str], tmp_path: Path) -> None:
     assert main([*arguments, "train.max_steps=1", "optim.weight_decay=0.01"]) == 0
     assert main([*arguments, "train.max_steps=2", "optim.weight_decay=0.5", "optim.betas=[0.8,0.9]", "--resume"]) == 0
@@ -196,9 +205,9 @@ def test_losses_of_a_step_are_means_over_the_tokens_of_its_batches(arguments: li
 
 
 def test_an_error_while_gathering_reaches_the_user(
-    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It is raised in a thread."""
+    """It is raised in a thread, and the steps before it are kept."""
     gather, steps = Batches.gather, []
 
     def gather_two(self: Batches, plan: Plan) -> Gathered:
@@ -210,6 +219,13 @@ def test_an_error_while_gathering_reaches_the_user(
     monkeypatch.setattr(Batches, "gather", gather_two)
     assert main([*arguments, "train.max_steps=9"]) == 1
     assert "the samples are gone" in capsys.readouterr().err and len(steps) == 3
+    assert checkpoints(tmp_path / "run") == [checkpoint_path(tmp_path / "run", 2)]
+    assert main([*arguments, "train.max_steps=9", f"train.output={tmp_path / 'new'}"]) == 0
+
+
+def test_an_error_before_the_first_step_leaves_nothing_to_resume(arguments: list[str], tmp_path: Path) -> None:
+    assert main([*arguments, "train.batches_per_step=1000"]) == 1
+    assert not checkpoints(tmp_path / "run")
 
 
 @pytest.fixture
@@ -397,6 +413,16 @@ def test_oversized_batch_is_refused_with_advice(
         assert "a batch does not fit into the memory: lower data.max_batch_s = 12 " in capsys.readouterr().err
 
 
+def test_more_processes_than_gpus_are_refused(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setenv("LOCAL_RANK", "2")
+    assert main(arguments) == 1
+    assert "process 2 has no GPU, because there are 2; set --nproc_per_node=2" in capsys.readouterr().err
+
+
 def test_refused_configuration_ends_the_process_group(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[bool] = []
 
@@ -458,6 +484,9 @@ def test_training_ends_when_it_gets_no_better(
     history = Checkpoint.load(saved).training["history"]
     assert len(history) == 4 and saved == checkpoint_path(tmp_path / "run", 8)
     assert Checkpoint.load(tmp_path / "run" / "best.pt").training["step"] == 2
+    assert "no improvement in 3 validations" in " ".join(capsys.readouterr().out.split())
+    assert main([*arguments, *options, "--resume"]) == 0, "as a script does"
+    assert checkpoints(tmp_path / "run") == [saved]
     assert "no improvement in 3 validations" in " ".join(capsys.readouterr().out.split())
 
 
