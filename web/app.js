@@ -16,6 +16,7 @@ import { Microphone, explain } from "./microphone.js";
 const NUM_LATENCIES = 20; // the maximum of this many is shown
 const PATIENCE_MS = 3000; // wait for the last words before the user may stop waiting
 const SILENCE_MS = 6000; // until the overlay is cleared
+const RETRY_MS = 3000; // until the overlay asks for the microphone again
 // /?overlay: the last lines over a video, for a browser source of OBS. It starts without a key press.
 const QUERY = new URLSearchParams(location.search);
 const OVERLAY = QUERY.has("overlay");
@@ -217,8 +218,9 @@ async function listDevices() {
 
 function changeDevice() {
   localStorage.setItem("device", $("device").value);
-  again = listening && !reading;
-  if (again) stop();
+  if (!listening || reading) return; // a change before the last words have come does not end a restart
+  again = true;
+  stop();
 }
 
 // Sets the variables of style.css from the query.
@@ -372,7 +374,10 @@ try {
   await engine.load();
   $("listen").disabled = false;
   page.status("Ready.");
-  if (OVERLAY) start();
+  if (OVERLAY) {
+    start();
+    setInterval(() => listening || busy || start(), RETRY_MS); // nobody can click in a video
+  }
 } catch (error) {
   page.status("");
   page.showError(error.message);

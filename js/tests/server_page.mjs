@@ -140,11 +140,17 @@ async function live(python, wav, finalsFile, folder) {
       JSON.parse(await readFile(finalsFile, "utf8")));
     await writeFile(`${folder}/finals.srt`, srt);
 
-    // Another microphone is chosen while one is open; the page remembers it.
+    // Others are chosen while one is open, as the arrow keys do; the page remembers the last.
     await page.keyboard.press("Alt+KeyL");
     const connected = (count) => page.waitForFunction((count) => window.kept.size === count, count);
     await connected(3);
-    await page.selectOption("#device", { label: "Fake Audio Input 2" });
+    await page.evaluate(() => {
+      const list = document.getElementById("device");
+      for (const { value } of [...list.options].slice(-2)) {
+        list.value = value;
+        list.dispatchEvent(new Event("change"));
+      }
+    });
     await connected(4);
     await page.waitForFunction(() => document.getElementById("listen").textContent === "Stop listening");
     const remembered = await page.evaluate(
@@ -184,6 +190,10 @@ async function pages(python, wav, talk, folder) {
 }
 
 async function overlay(page, url, folder) {
+  await page.addInitScript(() => {
+    const open = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
+    navigator.mediaDevices.getUserMedia = async (wanted) => (window.microphone = await open(wanted));
+  });
   await page.goto(`${url}/?overlay`);
   await page.waitForFunction(() => document.querySelectorAll("#finals li").length >= 3);
   const seen = await page.evaluate(() => {
@@ -198,6 +208,11 @@ async function overlay(page, url, folder) {
   const listening = await page.locator("body.listening").count();
   await page.screenshot({ path: `${folder}/overlay.png`, omitBackground: true });
   const error = await text(page, "error");
+  await page.evaluate(() => window.microphone.getTracks()[0].dispatchEvent(new Event("ended")));
+  const unplugged = await alert(page);
+  await page.waitForFunction(() => {
+    return document.body.classList.contains("listening") && !document.getElementById("error").textContent;
+  });
   await page.goto(`${url}/?overlay&lines=3&size=40&color=ffcc00&background=000000a0`);
   await page.waitForFunction(() => document.querySelectorAll("#finals li").length >= 1);
   const styled = await page.evaluate(() => {
@@ -207,7 +222,7 @@ async function overlay(page, url, folder) {
   await page.goto(`${url}/?overlay&lines=many`);
   const refused = await alert(page);
   await page.close();
-  return { ...seen, listening, error, styled, refused };
+  return { ...seen, listening, error, unplugged, styled, refused };
 }
 
 async function float(page, url, folder) {

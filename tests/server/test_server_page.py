@@ -132,6 +132,7 @@ def test_the_overlay_is_two_lines_over_nothing(pages: tuple[Any, Path]) -> None:
     seen, folder = pages[0]["overlay"], pages[1]
     assert seen.pop("size") > 60 and abs(seen.pop("lines") - 2) < 0.05
     assert seen.pop("styled") == ["156px", "40px", "rgb(255, 204, 0)", "rgba(0, 0, 0, 0.627)"]
+    assert seen.pop("unplugged").startswith("The microphone was disconnected")  # and then it listened again
     assert seen.pop("refused") == "lines in the address is many: it must be a number from 1 to 9."
     assert seen == {"atEnd": True, "controls": 0, "listening": 1, "error": ""}
     pixels = imread(folder / "overlay.png")  # (height, width, 4) float32 in 0 to 1
