@@ -384,6 +384,12 @@ void Stream::show_alternatives(Event& event) const {
 
 // The first of the events that are not formatted yet.
 void Stream::report_first() {
+  Event& event = unshown_.front();
+  if (event.type == Event::Type::kFinal) {
+    event.num_taken_back = std::min(event.num_taken_back, num_finals_);
+    num_finals_ += !event.words.empty();
+    num_finals_ -= event.num_taken_back;
+  }
   events_.push_back(std::move(unshown_.front()));
   unshown_.pop_front();
   punctuation_.reset();

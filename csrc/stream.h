@@ -148,6 +148,7 @@ class Stream {
   std::unique_ptr<Segment> segment_;
   std::optional<TextFormatter> formatter_;  // none if words are not formatted
   std::set<std::string> failed_networks_;   // other than the encoder; each is reported once
+  std::size_t num_finals_ = 0;              // those with words that are not taken back
   std::deque<Event> unshown_;               // events of the segment that are not formatted yet
   std::shared_ptr<const Work> punctuation_;  // the run that the first of unshown_ waits for
   std::size_t first_word_ = 0, num_words_ = 0;  // its units that are words

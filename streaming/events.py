@@ -139,7 +139,8 @@ class Final(Event):
     endpoint: what ended the utterance: the rule "silence_after_speech" or "max_utterance", or "end_of_audio", also for
         the final that precedes a gap. An utterance without words ("silence_without_speech") ends without a final.
     alternatives: up to `max_alternatives` other hypotheses, most likely first.
-    num_taken_back: for "scratch that": the number of preceding finals to remove, not counting those already removed.
+    num_taken_back: for "scratch that": the number of preceding finals with words to remove, not counting those already
+    removed.
     """
 
     type: ClassVar[str] = "final"

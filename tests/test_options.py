@@ -21,6 +21,7 @@ from asr import Recognizer, _core, config, features, tokenizer
 from asr.options import OPTIONS, flag
 from asr.runtime import metadata
 from asr.runtime.search import LmWeights, decode, decode_words
+from asr.streaming.server.cli import new_parser as server_parser
 from asr.streaming.terminal.options import add_recognition_options
 
 
@@ -160,3 +161,11 @@ def test_constants_of_python_equal_those_of_the_core() -> None:
     assert config.MAX_PHONES == _core.MAX_PHONES
     special = tokenizer.BLANK_ID, tokenizer.UNK_ID, tokenizer.SOS_EOS_ID
     assert special == (_core.BLANK_ID, _core.UNK_ID, _core.SOS_EOS_ID)
+
+
+def test_a_server_has_no_alternatives_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    """Clients that show them ask for them."""
+    with pytest.raises(SystemExit):
+        server_parser().parse_args(["--max-alternatives", "2"])
+    assert "unrecognized arguments: --max-alternatives" in capsys.readouterr().err
+    assert server_parser().parse_args([]).max_alternatives is None

@@ -220,6 +220,9 @@ Output Tensor::output() const {
 
 Tensor Tensor::taken(std::size_t axis, const std::vector<std::int64_t>& rows) const {
   const TensorShape found = describe(*runtime_, get());
+  if (found.type != ort::kFloat && found.type != ort::kInt64) {
+    throw std::runtime_error("the network gave a state that is neither float32 nor int64");
+  }
   Shape shape = found.shape;
   shape.at(axis) = static_cast<std::int64_t>(rows.size());
   Tensor result = zeros(*runtime_, found.type, shape);

@@ -45,13 +45,15 @@ class Tensor {
   Tensor(const OnnxRuntime& runtime, ort::Value* value)
       : runtime_(&runtime), value_(value, runtime.api().ReleaseValue) {}
 
+  // type: float32 or int64.
   static Tensor zeros(const OnnxRuntime& runtime, ort::ElementType type, const Shape& shape);
   // Must not outlive `input`, whose data is not changed.
   static Tensor of(const OnnxRuntime& runtime, const Input& input);
 
   // The elements, for as long as the tensor exists. Throws std::runtime_error unless it is float32.
   Output output() const;
-  // The elements `rows` of an axis, in this order. Throws std::runtime_error if there are fewer.
+  // The elements `rows` of an axis, in this order. Throws std::runtime_error if there are fewer, or if they are neither
+  // float32 nor int64.
   Tensor taken(std::size_t axis, const std::vector<std::int64_t>& rows) const;
 
   const ort::Value* get() const noexcept { return value_.get(); }

@@ -145,7 +145,17 @@ std::vector<G2p::Pronunciation> G2p::pronounce(std::string_view word, int num_be
 }
 
 void Pronouncer::open_g2p() {
+  if (g2p_fault_) std::rethrow_exception(g2p_fault_);
   if (g2p_ || lm_.g2p().size == 0) return;
+  try {
+    read_g2p();
+  } catch (const std::invalid_argument&) {
+    g2p_fault_ = std::current_exception();
+    throw;
+  }
+}
+
+void Pronouncer::read_g2p() {
   auto g2p = std::make_unique<const G2p>(lm_.g2p());
   std::string bytes;
   for (const std::string& phone : g2p->phones()) {
@@ -157,7 +167,7 @@ void Pronouncer::open_g2p() {
     bytes.push_back(static_cast<char>(NgramLm::kFirstPhone + (found - lm_.phones().begin())));
   }
   phone_bytes_ = std::move(bytes);
-  g2p_ = std::move(g2p);  // last: after an error, the caller continues with the next word
+  g2p_ = std::move(g2p);
 }
 
 std::vector<std::string> Pronouncer::pronounce(const std::string& word, const char* what) {

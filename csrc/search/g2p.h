@@ -61,10 +61,12 @@ class Pronouncer {
 
  private:
   void open_g2p();
+  void read_g2p();
 
   const NgramLm& lm_;
   std::unique_ptr<const G2p> g2p_;
-  std::string phone_bytes_;  // byte of each phone of g2p_
+  std::exception_ptr g2p_fault_;  // of a damaged one, which is read only once
+  std::string phone_bytes_;       // byte of each phone of g2p_
 };
 
 }  // namespace asr_stream

@@ -91,6 +91,11 @@ HotwordLine read_hotword(std::string_view line, float boost) {
   if (hotword.aliases.size() > kMaxAliases) {
     refuse("has " + std::to_string(hotword.aliases.size()) + " aliases; it may have " + std::to_string(kMaxAliases));
   }
+  std::size_t longest = split_words(hotword.written).size();
+  for (const std::string& alias : hotword.aliases) longest = std::max(longest, split_words(alias).size());
+  if (longest > kMaxHotwordWords) {
+    refuse("has a phrase of " + std::to_string(longest) + " words; it may have " + std::to_string(kMaxHotwordWords));
+  }
   return hotword;
 }
 

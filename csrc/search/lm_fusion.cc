@@ -305,6 +305,7 @@ float LmFusion::prior_gain(std::int32_t before, std::int32_t token) const {
 }
 
 std::string_view LmFusion::text(std::int32_t word) const {
+  if (!lm_) throw std::logic_error("without a language model there are no words");
   if (is_known(word)) return lm_->word(word);
   const std::size_t index = static_cast<std::size_t>(word) - lm_->num_words();
   const bool is_new = word >= 0 && word != lm_->unknown() && hotwords_ && index < hotwords_->new_words().size();

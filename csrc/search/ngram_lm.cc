@@ -348,6 +348,7 @@ std::int32_t NgramLm::find_word(std::string_view word) const noexcept {
 const std::vector<float>& NgramLm::pair_log_probs(bool of_pronunciations) const {
   std::vector<float>& result = pair_log_probs_[of_pronunciations];
   std::call_once(pair_log_probs_once_[of_pronunciations], [&] {
+    std::vector<float> log_probs;  // after an exception, the next call begins anew
     const std::vector<double> pairs = pair_shares(of_pronunciations);
     std::array<double, 256> before{}, of{};  // marginals
     for (std::size_t i = 0; i < pairs.size(); ++i) {
@@ -358,8 +359,9 @@ const std::vector<float>& NgramLm::pair_log_probs(bool of_pronunciations) const 
       const double bigram = before[i / 256] > 0.0 ? pairs[i] / before[i / 256] : 0.0;
       const double share = (1.0 - kUnigramShare) * bigram + kUnigramShare * of[i % 256];
       const double least = share > kMinShare ? share : kMinShare;  // also if it is NaN
-      result.push_back(static_cast<float>(std::log(least)));
+      log_probs.push_back(static_cast<float>(std::log(least)));
     }
+    result = std::move(log_probs);
   });
   return result;
 }

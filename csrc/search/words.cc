@@ -253,6 +253,7 @@ void set_posteriors(std::vector<Hypothesis>& sentences, std::size_t num_scored, 
 void prefer_words(std::vector<Hypothesis>& sentences, std::size_t num_scored, const std::vector<std::int32_t>& words,
                   double penalty) {
   const auto scored_end = sentences.begin() + static_cast<std::ptrdiff_t>(num_scored);
+  double largest = 0.0;
   for (auto sentence = sentences.begin(); sentence != scored_end; ++sentence) {
     std::vector<std::size_t> common(words.size() + 1);  // of the first i words and those of the sentence so far
     for (const std::int32_t word : sentence->words) {
@@ -262,8 +263,11 @@ void prefer_words(std::vector<Hypothesis>& sentences, std::size_t num_scored, co
         diagonal = std::exchange(common[i + 1], std::max({common[i + 1], common[i], extended}));
       }
     }
-    sentence->lm_score -= penalty * static_cast<double>(words.size() - common.back());
+    const double loss = penalty * static_cast<double>(words.size() - common.back());
+    sentence->lm_score -= loss;
+    largest = std::max(largest, loss);
   }
+  for (auto other = scored_end; other != sentences.end(); ++other) other->lm_score -= largest;  // they stay below
   const auto is_better = [](const Hypothesis& a, const Hypothesis& b) { return a.score() > b.score(); };
   for (auto next = sentences.begin(); next != scored_end; ++next) {  // nearly sorted already
     std::rotate(std::upper_bound(sentences.begin(), next, *next, is_better), next, next + 1);

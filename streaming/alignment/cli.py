@@ -62,7 +62,8 @@ def run(args: argparse.Namespace) -> int:
     for path, format in zip(args.output, formats, strict=True):
         assert format is not None
         with replacing(path) as part:
-            part.write_text(format(alignment, args.recording), encoding="utf-8")
+            # The name of the recording may not be UTF-8.
+            part.write_text(format(alignment, args.recording), encoding="utf-8", errors="backslashreplace")
     if not args.output:
         print(FORMATS["txt"](alignment, args.recording), end="")
     missing = [word.text for word in alignment.missing()]

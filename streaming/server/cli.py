@@ -125,7 +125,7 @@ def new_parser() -> Parser:
         help="address or network of a reverse proxy; the log then has the client's address from its X-Forwarded-For",
     )
     parser.add_argument("--log-format", choices=LOG_FORMATS, default=LOG_FORMATS[0], help="of the log (default text)")
-    add_recognition_options(parser)
+    add_recognition_options(parser, without=("max_alternatives",))  # clients that show others ask for them
     parser.add_argument(
         "--threads", type=_threads, default=0, metavar="N", help="recognition threads (default: one per core)"
     )

@@ -25,6 +25,7 @@ from asr.command import leave_closed_terminal
 from asr.streaming.events import Event, Partial
 from asr.streaming.terminal.formats import labeled, utterance
 from asr.streaming.terminal.layout import DEFAULTS, Layout
+from asr.text import printable
 
 MIN_ROWS = 3
 """Minimum number of rows that a partial may use, if the window has them. In a taller window it may use a third of the
@@ -96,7 +97,7 @@ class Captions:
 
     def begin(self, name: str) -> None:
         """Begins the captions of the recording `name`."""
-        self._print_line(f"== {name} ==", self._dim)
+        self._print_line(f"== {printable(name)} ==", self._dim)
 
     def show(self, event: Event, label: str = "") -> None:
         """Shows a partial or a final. label: of its source, if there are several."""

@@ -6,6 +6,7 @@ import argparse
 import os
 import re
 import sys
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from asr.options import LISTS, OPTIONS, described, flag
@@ -30,13 +31,15 @@ _NAMES = "|".join((*ASSETS, *OPTIONS))
 _NAME = re.compile(rf"^(?P<name>{_NAMES})\b|\b(?P<set>{_NAMES})=")
 
 
-def add_recognition_options(parser: argparse.ArgumentParser) -> None:
+def add_recognition_options(parser: argparse.ArgumentParser, without: Collection[str] = ()) -> None:
+    """Declares the options of `new_recognizer`. without: those that the command leaves at their defaults."""
+    parser.set_defaults(**dict.fromkeys(without))
     how = parser.add_argument_group("recognition")
     for name, what in _FILES.items():
         default = "auto" if name in _OPTIONAL else None
         how.add_argument(flag(name), default=default, metavar="PATH", help=what)
     how.add_argument("--provider", choices=("cpu", "cuda"), default="cpu", help="where the model runs (default cpu)")
-    for name, option in OPTIONS.items():
+    for name, option in ((name, option) for name, option in OPTIONS.items() if name not in without):
         kind: dict[str, Any] = {"action": _Parsed, "metavar": name[name.rfind("_") + 1 :].upper()}
         if option.type == "integer":
             kind["metavar"] = "N"

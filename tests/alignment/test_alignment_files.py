@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import itertools
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -88,6 +89,14 @@ def test_the_command_writes_files_by_suffix(tmp_path: Path, capsys: pytest.Captu
     assert out == ""
     assert err == "12 words of 13 aligned; 1 not said: tall; 2 said but not in the text: AFTER HIM\n"
     assert '"TextGrid"' in outputs[0].read_text() and "and the children ran" in outputs[1].read_text()
+
+
+def test_names_of_recordings_may_not_be_utf8(tmp_path: Path) -> None:
+    odd, outputs = tmp_path / os.fsdecode(b"\xff.wav"), [tmp_path / "out.json", tmp_path / "out.ctm"]
+    odd.write_bytes(SAMPLE.read_bytes())
+    (tmp_path / "text.txt").write_text("The old man walked slowly")
+    assert main(["align", str(odd), str(tmp_path / "text.txt"), "-o", *map(str, outputs)]) == 0
+    assert json.loads(outputs[0].read_text())["words"] and "\\udcff" in outputs[1].read_text()
 
 
 def test_the_command_reads_standard_input(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -65,6 +65,29 @@ def test_a_damaged_decoder_is_named(library: Any, tiny_onnx: Path) -> None:
         assert caught.value.status == DAMAGED
 
 
+def test_states_of_another_type_end_the_search_with_the_decoder(
+    library: Any, tiny_onnx: Path, sample: np.ndarray
+) -> None:
+    """The search takes rows of them before the graph sees them again."""
+    proto = onnx_format.load(decoder_beside(tiny_onnx))
+    for output in proto.graph.output:
+        if output.name.startswith("new_"):
+            before = f"{output.name}_before"
+            for node in proto.graph.node:
+                for names in (node.input, node.output):
+                    names[:] = [before if name == output.name else name for name in names]
+            to = onnx_format.TensorProto.INT8
+            proto.graph.node.append(onnx_format.helper.make_node("Cast", [before], [output.name], to=to))
+            output.type.tensor_type.elem_type = to
+    finals = {}
+    for search in ("joint", "beam"):
+        stream = library.model(tiny_onnx, decoder=with_checksum(proto)).stream(search=search)
+        stream.accept_waveform(np.tile(sample, 2))
+        stream.finish()
+        finals[search] = [event.text for event in stream.events() if event.type == "final"]
+    assert finals["joint"] == finals["beam"] and finals["beam"]
+
+
 def test_a_model_without_decoder_does_not_rescore(library: Any, tiny_onnx: Path, sample: np.ndarray) -> None:
     model = library.model(tiny_onnx, decoder=None)
     with pytest.raises(LibraryError, match=r"search joint needs the decoder: .*\.decoder\.onnx") as caught:

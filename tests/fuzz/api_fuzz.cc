@@ -299,7 +299,7 @@ class Session {
       require(alternative.confidence >= 0.0f && alternative.confidence <= 1.0f, "a confidence is in [0, 1]");
     }
     if (is_final || event.type == ASR_GAP) end_of_final_s_ = event.end_s;
-    if (is_final) num_finals_ += 1 - event.num_taken_back;
+    if (is_final) num_finals_ += (event.num_words > 0) - event.num_taken_back;
   }
 
   static void check_words(double start_s, double end_s, const char* text, const asr_word* words, std::size_t count) {

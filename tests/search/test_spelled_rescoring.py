@@ -159,6 +159,8 @@ def test_alternatives_are_other_sentences() -> None:
 def test_hotwords_still_act() -> None:
     hotwords = new_hotwords(["A"], LETTERS, 3.0)
     fusion = _core.LmFusion(None, output_symbols(LETTERS), hotwords=hotwords)
+    with pytest.raises(RuntimeError, match="without a language model there are no words"):
+        fusion.text(0)
     speech = [0, A_OR_B, *SILENCE]
     assert finals(options(LM, fusion), speech, prefers("B")) == ["A"]
     strong = options(LM, fusion, weights=(9.0, 0.0))

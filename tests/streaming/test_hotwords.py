@@ -138,6 +138,8 @@ def test_what_is_wrong_is_named(recognizer: Recognizer, options: dict[str, objec
         ),
         ("hotwords", "Ann = , ben", "Ada", "has an empty place; write it as Nguyen = win"),
         ("hotwords", f"Ann = {', '.join(['b'] * 17)}", "Ada", "has 17 aliases; it may have 16"),
+        ("hotwords", "Ann" + " Ann" * 16, "Ada", "has a phrase of 17 words; it may have 16"),
+        ("hotwords", f"Ann = ben{' ben' * 16}", "Ada", "has a phrase of 17 words; it may have 16"),
         ("hotwords", "Star Trek: Voyager", "Ada", "must be a number in (0, 20]"),
         ("hotwords", "Bertie:nan", "Ada", "must be a number in (0, 20]"),
         ("phrases", "room 5", "go", "phrase '5' cannot be written by this model: it has no '5'; write it as"),

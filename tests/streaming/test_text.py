@@ -165,3 +165,15 @@ def test_documented_formatting_of_foreign_text_works(capsys: pytest.CaptureFixtu
     exec(documented, {"text": "SHE PAID TWENTY FIVE DOLLARS ON MAY THIRD AND I WENT TO LONDON"})
     shown = capsys.readouterr().out.strip()
     assert shown.replace(",", "") == "She paid $25 on May 3rd and I went to London."
+
+
+def test_no_more_finals_are_taken_back_than_there_are(sample: np.ndarray) -> None:
+    """A final without words is none to take back."""
+    commands = ["the old man walked slowly -> scratch that"]
+    stream = Recognizer(second_pass=False, commands=True, own_commands=commands).stream()
+    command = sample[:32800]
+    for samples in (command, sample, command, command):
+        stream.accept_waveform(np.concatenate([samples, np.zeros(16000, np.int16)]))
+        stream.end_utterance()
+    taken = [(event.num_taken_back, len(event.words)) for event in stream.events() if isinstance(event, Final)]
+    assert taken == [(0, 0), (0, 14), (1, 0), (0, 0)]

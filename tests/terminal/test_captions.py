@@ -57,6 +57,13 @@ def test_line_break_in_a_partial_is_a_sign() -> None:
         assert terminal.text == ["Dear all,⏎⏎ thank you"]
 
 
+def test_a_file_name_cannot_control_the_terminal() -> None:
+    terminal = Terminal(80)
+    with Captions(terminal, 80) as captions:
+        captions.begin("a\x1b[31m\udcff.wav")
+    assert terminal.text == ["== a?[31m?.wav =="]
+
+
 def test_what_is_stable_in_a_partial_is_firm() -> None:
     terminal = Terminal(20)
     with Captions(terminal, 20) as captions:

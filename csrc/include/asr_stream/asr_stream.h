@@ -241,7 +241,7 @@ typedef struct asr_event {
   const asr_alternative *alternatives; /* FINAL, with the option max_alternatives: other hypotheses, most
                                           likely first; NULL if there are none */
   size_t num_alternatives;
-  size_t num_taken_back; /* FINAL: this many earlier FINALs not yet taken back are taken back ("scratch that") */
+  size_t num_taken_back; /* FINAL: "scratch that" takes back this many earlier FINALs with words, not yet taken back */
 } asr_event;
 
 /* The oldest event not returned yet, or NULL. Valid until the next call of this function with this stream, or its end.

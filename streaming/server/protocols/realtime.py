@@ -243,7 +243,7 @@ class Connection:
             "min_silence_after_speech_s": silence_s if config.is_fixed else server.min_silence_after_speech_s,
             "second_pass": server.second_pass,
             "search": server.search,
-            "max_alternatives": config.max_alternatives or server.max_alternatives,
+            "max_alternatives": config.max_alternatives,
             "hotwords": server.hotwords if config.keywords is None else config.keywords,
         }
         if config.delay in LIVE_DELAYS:
