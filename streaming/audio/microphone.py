@@ -160,6 +160,11 @@ class Microphone:
         """Time of the first sample since the device was opened, on the clock of `time.monotonic_ns`."""
         return self._capture.first_sample_ns
 
+    @property
+    def last_sample_ns(self) -> int:
+        """Time of the last sample captured so far, on the same clock."""
+        return self._capture.last_sample_ns
+
     def read(self, timeout_s: float = 0.1) -> Block | None:
         """The next audio, or an event of the device; None if nothing came within `timeout_s`.
 

@@ -124,8 +124,9 @@ class _Interrupt:
         self.signal = number
         leave_closed_terminal()
         for other in self._numbers:
-            again = {"SIGINT": signal.default_int_handler, "SIGHUP": signal.SIG_IGN}.get(other.name, signal.SIG_DFL)
-            signal.signal(other, again)
+            signal.signal(other, signal.default_int_handler if other == signal.SIGINT else signal.SIG_DFL)
+        if hasattr(signal, "SIGHUP"):
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
 def _files(recognizer: Recognizer, args: argparse.Namespace, interrupt: _Interrupt) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,32 @@ ECHO = (
 )
 
 
+DRIFT_WINDOW_S = 10.0
+
+
+class Drift:
+    """How far the clock of a device has moved from the computer's, which the times of several devices must share.
+
+    Two devices may differ by 0.2 s in an hour. The delay of single blocks varies more, so medians are compared.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._first: float | None = None
+        self._delays_s: list[float] = []
+        self._until_s = DRIFT_WINDOW_S
+
+    def add(self, clock_s: float, position_s: float) -> None:
+        """Takes the end of a block: the time when it came, and its position in the audio."""
+        self._delays_s.append(clock_s - position_s)
+        if position_s >= self._until_s:
+            median = float(np.median(self._delays_s))
+            self._first = median if self._first is None else self._first
+            self.seconds = median - self._first
+            self._delays_s.clear()
+            self._until_s = position_s + DRIFT_WINDOW_S
+
+
 @dataclass
 class Source:
     """A microphone or system audio, and its label, which is empty if it is the only source."""
@@ -40,6 +66,7 @@ class Source:
     label: str = ""
     may_be_silent: bool = False
     begun: bool = False
+    drift: Drift = field(default_factory=Drift)
 
 
 class Live:
@@ -96,12 +123,15 @@ class Live:
             late_ns = source.microphone.first_sample_ns - self._begun_ns
             source.stream.accept_waveform(np.zeros(max(0, late_ns) * SAMPLE_RATE // 10**9, np.float32))
         block.put_into(source.stream)
+        if len(self._sources) > 1:
+            clock_ns = source.microphone.last_sample_ns - self._begun_ns
+            source.drift.add(clock_ns / 1e9, source.stream.sample_offset / SAMPLE_RATE)
 
     def _recognize(self, source: Source, call: Callable[[], None], audio_s: float = 0.0) -> None:
         """Shows the events of `call`, which passes `audio_s` of audio to the stream."""
         begun = time.monotonic()
         call()
-        events = source.stream.events()
+        events = [event.shifted(source.drift.seconds) for event in source.stream.events()]
         self.stats.add(audio_s, time.monotonic() - begun, events, waited_s=audio_s)
         for event in events:
             self._show_event(event, source.label)

@@ -77,15 +77,20 @@ class Terminal(io.StringIO):
 
 
 class Recording:
-    """A fake microphone with blocks of 0.1 s. The last `num_left` are in its ring buffer when it is closed."""
+    """A fake microphone with blocks of 0.1 s. The last `num_left` are in its ring buffer when it is closed. drift: how
+    much longer a second of its audio takes."""
 
-    def __init__(self, samples: np.ndarray, num_left: int = 0, late_s: float = 0.0) -> None:
-        self.first_sample_ns = 5_000_000_000 + round(late_s * 1e9)
+    def __init__(self, samples: np.ndarray, num_left: int = 0, late_s: float = 0.0, drift: float = 0.0) -> None:
+        self.first_sample_ns = self.last_sample_ns = 5_000_000_000 + round(late_s * 1e9)
+        self._block_ns = round(1e8 * (1 + drift))
         self._blocks = [Block(block, 16000) for block in np.split(samples, range(1600, len(samples), 1600))]
         self._num_left = num_left
 
     def read(self, timeout_s: float = 0.1) -> Block | None:
-        return self._blocks.pop(0) if len(self._blocks) > self._num_left else None
+        if len(self._blocks) <= self._num_left:
+            return None
+        self.last_sample_ns += self._block_ns
+        return self._blocks.pop(0)
 
     def close(self) -> None:
         self._blocks, self._num_left = self._blocks[: self._num_left], 0

@@ -38,6 +38,28 @@ def test_times_of_both_count_from_the_same_moment(sample: np.ndarray, tmp_path: 
     assert others["start"] - me["start"] == pytest.approx(1.5, abs=0.05)
 
 
+def test_times_follow_the_clock_of_the_computer(sample: np.ndarray, tmp_path: Path) -> None:
+    """A device that is slower by 2 % has the times of the other one, but for the delay with which that is measured."""
+    recognizer = Recognizer(second_pass=False)
+    samples = np.concatenate([np.zeros(480000, np.int16), sample[:48000], np.zeros(16000, np.int16)])
+    with Output(("json",), str(tmp_path / "events")) as output:
+        recordings = [Recording(samples.astype(np.float32) / 32768, drift=drift) for drift in (0.0, 0.02)]
+        sources = [
+            Source(recording, recognizer.stream(), label)  # type: ignore[arg-type]
+            for recording, label in zip(recordings, ("me", "others"), strict=True)
+        ]
+        live = Live(sources, output, with_stats=False, begun_ns=5_000_000_000)
+        while live.step():
+            pass
+        live.finish()
+    events = [json.loads(line) for line in (tmp_path / "events").read_text().splitlines()]
+    me, others = (next(e for e in events if e["type"] == "final" and e["label"] == label) for label in ("me", "others"))
+    assert me["text"] == others["text"]
+    assert [word["start"] - other["start"] for word, other in zip(others["words"], me["words"], strict=True)] == [
+        pytest.approx(0.02 * 20, abs=0.01) for _ in me["words"]
+    ]
+
+
 def words(text: str, start_s: float) -> tuple[Word, ...]:
     return tuple(Word(word, start_s + 0.4 * i, start_s + 0.4 * i + 0.4, 1.0) for i, word in enumerate(text.split()))
 
