@@ -157,9 +157,11 @@ def main() -> None:
         return Recognizer(args.model, **({"lm": args.lm} if args.lm else {}) | MODES[name])
 
     clips = utterances(args)
-    speakers = sorted({clip.speaker for clip in clips})
-    test = [clip for clip in clips if args.no_fit or clip.speaker in speakers[1::2]]
-    rest = [clip for clip in clips if clip.speaker not in speakers[1::2]]
+    speakers = sorted({clip.speaker or "" for clip in clips})
+    if len(speakers) < 2 and not args.no_fit:
+        parser.error(f"{args.data} has one speaker: to fit on some and test on others, name them in the column speaker")
+    test = [clip for clip in clips if args.no_fit or (clip.speaker or "") in speakers[1::2]]
+    rest = [clip for clip in clips if (clip.speaker or "") not in speakers[1::2]]
     rows: list[dict[str, Any]] = []
     for name in () if args.no_fit else ("default", "beam without LM"):
         fitted = recognizer(name)

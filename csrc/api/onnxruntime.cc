@@ -123,7 +123,7 @@ const OnnxRuntime& OnnxRuntime::load(const std::string& path) {
     reasons += (reasons.empty() ? "" : "; ") + reason;
   }
   throw OnnxRuntimeError("ONNX Runtime cannot be loaded (" + reasons +
-                         "): install it, or name its library file by onnxruntime_path or by the environment "
+                         "): install it, or name its library file by the setting onnxruntime or by the environment "
                          "variable ASR_STREAM_ONNXRUNTIME");
 }
 
