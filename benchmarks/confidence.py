@@ -1,27 +1,29 @@
 """Calibrates and measures word confidences: python benchmarks/confidence.py data/dev [--plot PNG]
 
-The map from the probabilities of a word's tokens to the probability that it is right is fitted on every second speaker
-(csrc/calibration.h has it for the bundled models, `--write` writes it into the file of --model) and tested on the
-others: a reliability curve, the expected calibration error over ten bins (ECE; Naeini et al. 2015), the area under the
-ROC curve (AUC: probability that a right word has a higher confidence than a wrong one), and normalized cross entropy
-(NCE: 0 is as good as the share of right words).
+The map to the probability that a word is right, from the probabilities of its tokens and its posterior among the
+alternatives, is fitted on every second speaker (`--write` writes it into the file of --model; csrc/calibration.h has
+the defaults) and tested on the others: a reliability curve, the expected calibration error over ten bins (ECE; Naeini
+et al. 2015), the area under the ROC curve (AUC: probability that a right word has a higher confidence than a wrong
+one), and normalized cross entropy (NCE: 0 is as good as the share of right words).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import copy
+import dataclasses
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from command import encode_whole, new_parser, progress, recognize, show, utterances, word_tokens
+from command import new_parser, progress, recognize, show, utterances
 
 from asr import Recognizer
 from asr.evaluation.plots import new_axes
 from asr.evaluation.wer import matched_words
 from asr.export.calibrate import calibrate
-from asr.runtime.search import decode, phone_words, words
 
 NUM_BINS = 10
+MAPS = ("confidence_with_lm", "confidence_without_lm", "confidence_with_phones", "confidence_with_posteriors")
 RIDGE = 1e-3  # regularization; if all words are right, the most likely weights are infinite
 MODES: dict[str, dict[str, Any]] = {
     "default": {},
@@ -79,38 +81,32 @@ def is_right(clip: Any, found: Sequence[str]) -> np.ndarray:
     return flags
 
 
-def token_evidence(recognizer: Recognizer, clips: Sequence[Any]) -> Iterator[tuple[float, float, float, float]]:
-    """For each word of finals: 1, its least certain token, the mean of its tokens, and whether it is right."""
-    onnx, decoder = recognizer.onnx, recognizer.attention_decoder
+def probed(recognizer: Recognizer, options: dict[str, Any], maps: dict[str, tuple[float, ...]]) -> Recognizer:
+    """Another one that differs in its confidence maps."""
+    onnx = copy.copy(recognizer.onnx)
+    onnx.metadata = dataclasses.replace(onnx.metadata, **maps)
+    return Recognizer(onnx, **options)
+
+
+def evidence(recognizer: Recognizer, options: dict[str, Any], clips: Sequence[Any]) -> tuple[str, np.ndarray]:
+    """The metadata key of the map that finals use, and for each word of them what the map takes, and whether the word
+    is right: (num_words, 5) 1, least, mean, posterior, right. A map that takes only one of these shows it."""
+    width = {key: len(getattr(recognizer.onnx.metadata, key)) for key in MAPS}
+    biases = {key: (float(number), *[0.0] * (width[key] - 1)) for number, key in enumerate(MAPS)}
+    shown = [{key: tuple(np.eye(4)[column, : width[key]].tolist()) for key in MAPS} for column in (1, 2, 3)]
+    first, *others = (probed(recognizer, options, maps) for maps in (biases, *shown))
+    numbers, rows = set(), []
     for clip in progress(clips, "fit"):
-        encoded, fusion = encode_whole(onnx, clip.waveform()), recognizer.fusion
-        if fusion and fusion.over_phones:
-            best = decode(encoded.phone_log_probs, "beam", recognizer.beam_size, fusion=fusion)
-            found, tokens = phone_words(best, fusion, encoded.log_probs, onnx.tokens), fusion.tokens
-        else:
-            best = decode(
-                encoded.log_probs,
-                recognizer.search,
-                recognizer.beam_size,
-                lambda tokens, encoder_out=encoded.encoder_out: decoder.score(tokens, encoder_out),
-                onnx.metadata.rescore_ctc_weight,
-                fusion,
-            )
-            found, tokens = words(best, onnx.tokens), onnx.tokens
-        right = is_right(clip, [word.word for word in found])
-        groups = word_tokens(best.tokens, tokens)
-        if len(groups) != len(right):  # an out-of-vocabulary word for which there were no letters
-            continue
-        for places, flag in zip(groups, right, strict=True):
-            certain = [best.confidences[place] for place in places]
-            yield 1.0, min(certain), float(np.mean(certain)), flag
+        found = recognize(first, clip.waveform())
+        numbers |= {round(float(log_odds(word.confidence))) for word in found}
+        inputs = [[log_odds(word.confidence) for word in recognize(other, clip.waveform())] for other in others]
+        rows += zip(np.ones(len(found)), *inputs, is_right(clip, [word.word for word in found]), strict=True)
+    (number,) = numbers
+    return MAPS[number], np.array(rows)
 
 
-def calibration_key(recognizer: Recognizer) -> str:
-    """The metadata key of the confidence map that this recognizer uses."""
-    if recognizer.fusion and recognizer.fusion.over_phones:
-        return "confidence_with_phones"
-    return "confidence_with_lm" if recognizer.language_model else "confidence_without_lm"
+def log_odds(p: float) -> float:
+    return float(np.log(p / (1 - p)))
 
 
 def score_words(recognizer: Recognizer, clips: Sequence[Any], name: str) -> Scored:
@@ -153,8 +149,11 @@ def main() -> None:
     if args.write and (args.no_fit or not args.model):
         parser.error("--write writes a fitted map into the file of --model: give --model, and not --no-fit")
 
+    def options(name: str) -> dict[str, Any]:
+        return {"lm": args.lm or ("auto" if args.model else "bundled")} | MODES[name]
+
     def recognizer(name: str) -> Recognizer:
-        return Recognizer(args.model, **({"lm": args.lm} if args.lm else {}) | MODES[name])
+        return Recognizer(args.model, **options(name))
 
     clips = utterances(args)
     speakers = sorted({clip.speaker or "" for clip in clips})
@@ -164,12 +163,12 @@ def main() -> None:
     rest = [clip for clip in clips if (clip.speaker or "") not in speakers[1::2]]
     rows: list[dict[str, Any]] = []
     for name in () if args.no_fit else ("default", "beam without LM"):
-        fitted = recognizer(name)
-        evidence = np.array(list(token_evidence(fitted, rest)))
-        weights = fit(evidence[:, :3], evidence[:, 3]).round(2).tolist()
-        rows.append({"fitted": name} | dict(zip(("bias", "least", "mean"), weights, strict=True)))
+        key, found = evidence(recognizer(name), options(name), rest)
+        columns = len(getattr(recognizer(name).onnx.metadata, key))
+        weights = fit(found[:, :columns], found[:, -1]).round(2).tolist()
+        rows.append({"fitted": key} | dict(zip(("bias", "least", "mean", "posterior"), weights, strict=False)))
         if args.write:
-            calibrate(args.model, {calibration_key(fitted): weights})
+            calibrate(args.model, {key: weights})
     scored = {name: score_words(recognizer(name), test, name) for name in modes}
     for name, words_ in scored.items():
         numbers = {"right": words_.right.mean(), "ece": ece(words_), "auc": auc(words_), "nce": nce(words_)}

@@ -2,7 +2,8 @@
 
 Whisper runs in faster-whisper (pip install 'asr-stream[teacher]'; FOLDER: a model as it uses them), in int8. It gets
 whole utterances, and encodes half of its window of 30 s for those of at most 14 s, as `asr label` does. asr-stream gets
-blocks of 20 ms and also writes partials. Each has one thread; they take turns, utterance by utterance.
+blocks of 20 ms and also writes partials. Each has one thread; they take turns, utterance by utterance. Abbreviations
+such as "Mr." are spelled as in the transcripts; numbers in digits count as errors.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from live_wer import utterance
 from asr import Recognizer
 from asr.evaluation.wer import count_errors
 from asr.features import SAMPLE_RATE
+from asr.lm.utterances import ABBREVIATIONS
 from asr.streaming.corpus.label import Teacher
 from asr.text import plain_apostrophes
 
@@ -41,7 +43,8 @@ def main() -> None:
             started = time.process_time()
             text = recognize(samples)
             cpu_s[name] += time.process_time() - started
-            texts[name].append(" ".join(re.findall("[A-Z']+", plain_apostrophes(text).upper())))
+            words = re.findall("[A-Z']+", plain_apostrophes(text).upper())
+            texts[name].append(" ".join(ABBREVIATIONS.get(word, word) for word in words))
     seconds = sum(len(clip.waveform()) for clip in clips) / SAMPLE_RATE
     references = [clip.text for clip in clips]
     show(

@@ -23,7 +23,7 @@ MAX_WORDS = 60
 
 _WORD = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)*'?|[.,;:!?]|--")
 _OTHER = re.compile(r"[^\W_A-Za-z]")
-_ABBREVIATIONS = {"MR": "MISTER", "MRS": "MISSUS", "DR": "DOCTOR", "ST": "SAINT"}
+ABBREVIATIONS = {"MR": "MISTER", "MRS": "MISSUS", "DR": "DOCTOR", "ST": "SAINT"}
 """Abbreviations as transcripts spell them; others are not changed."""
 
 Spellings = Mapping[tuple[str, ...], tuple[str, ...]]
@@ -69,7 +69,7 @@ def utterances(lines: Iterable[str], spellings: Spellings) -> Iterator[str]:
         for index, token in enumerate(tokens):
             if token[0].isalpha():
                 word = token.upper()
-                begun.append(_ABBREVIATIONS.get(word, word))
+                begun.append(ABBREVIATIONS.get(word, word))
                 if len(begun) < MAX_WORDS:
                     continue
             else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from support.server import quick_recognizer
 from support.synth import speech, write_audio
 
 from asr.cli import main
+from asr.runtime.onnx_model import OnnxModel, bundled_model
 from asr.runtime.search import Word
 from asr.streaming import Event, Final, Partial
 
@@ -66,9 +68,15 @@ def test_word_times(readings: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
 def test_confidence(
     readings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plot = tmp_path / "confidence.png"
-    rows = run("confidence", readings, ["--plot", str(plot)], monkeypatch, capsys)
-    assert [row.get("fitted", row.get("mode")) for row in rows] == ["default", "beam without LM", "default"]
+    """The map that is written is the one that finals of this model and these language models use."""
+    plot, model = tmp_path / "confidence.png", tmp_path / "model.onnx"
+    shutil.copy(bundled_model("int8"), model)
+    options = ["--plot", str(plot), "--model", str(model), "--lm", "bundled", "--write"]
+    rows = run("confidence", readings, options, monkeypatch, capsys)
+    maps = ["confidence_with_posteriors", "confidence_without_lm"]
+    assert [row.get("fitted", row.get("mode")) for row in rows] == [*maps, "default"]
+    for row, name in zip(rows, maps, strict=False):
+        assert list(row.values())[1:] == list(getattr(OnnxModel(model).metadata, name))
     assert 0.5 < rows[2]["right"] < 1 and rows[2]["num_words"] >= 12
     assert plot.stat().st_size > 5000
 
