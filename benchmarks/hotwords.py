@@ -26,7 +26,7 @@ from asr.evaluation.engine import Engine, open_engine
 from asr.evaluation.plots import new_axes
 from asr.lm.packed import load_lm
 from asr.runtime.onnx_model import Encoded, bundled_model
-from asr.runtime.search import decode_words, new_hotwords, output_symbols
+from asr.runtime.search import LmWeights, decode_words, new_hotwords, output_symbols
 
 
 @dataclass
@@ -84,7 +84,8 @@ def measure(
     empty."""
     counts = Counts(boost=boost if hotwords else 0.0, list_size=len(hotwords))
     graph = new_hotwords(hotwords, engine.tokens, boost, lm, engine.phones) if hotwords else None
-    fusion = LmFusion(lm, output_symbols(engine.tokens), hotwords=graph, phones=list(engine.phones))
+    weights = asdict(LmWeights(*engine.lm_weights))
+    fusion = LmFusion(lm, output_symbols(engine.tokens), **weights, hotwords=graph, phones=list(engine.phones))
     for reference, encoded in utterances:
         started = time.thread_time()
         found = decode_words(

@@ -168,7 +168,7 @@ class Comparison:
         errors = [count_errors([span.text], [text]) for text in texts]
         self.long += errors[0]
         self.alone += errors[1]
-        more = round((errors[0].rate - errors[1].rate) * errors[0].num_words)
+        more = errors[0].num_errors - errors[1].num_errors
         if more > 0:
             self.worse.append((more, span.start_s, span.text, *texts))
         for i, j in matched_words([word.word for word in alone], [word.word for word in found]):
@@ -179,17 +179,13 @@ class Comparison:
     @property
     def ratio(self) -> float:
         """Errors of the recording, including words in pauses, over those of the utterances alone."""
-        return (_num(self.long) + self.in_pauses) / max(_num(self.alone), 1)
+        return (self.long.num_errors + self.in_pauses) / max(self.alone.num_errors, 1)
 
     def drift_ms(self) -> float:
         """How much later words are in the last third than in the first."""
         ordered = np.array([shift for _, shift in sorted(self.shifts)] or [np.nan])
         third = max(len(ordered) // 3, 1)
         return float(1000 * (ordered[-third:].mean() - ordered[:third].mean()))
-
-
-def _num(errors: WordErrors) -> int:
-    return errors.insertions + errors.deletions + errors.substitutions
 
 
 def divide(words: Sequence[Word], spans: Sequence[Span]) -> list[list[Word]]:
