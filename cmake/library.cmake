@@ -19,12 +19,15 @@ if(NOT ASR_STREAM_SHARED)
   target_compile_definitions(asr_stream PUBLIC ASR_STREAM_STATIC)
 endif()
 asr_stream_compile_options(asr_stream PUBLIC)
+set(abi ${PROJECT_VERSION_MAJOR})
+if(abi EQUAL 0)
+  set(abi 0.${PROJECT_VERSION_MINOR})  # before 1.0, a minor version may break the ABI (asr_stream.h)
+endif()
 set_target_properties(asr_stream PROPERTIES
   CXX_VISIBILITY_PRESET hidden
   VISIBILITY_INLINES_HIDDEN ON
   VERSION ${PROJECT_VERSION}
-  SOVERSION ${PROJECT_VERSION_MAJOR}
-  EXPORT_NAME asr_stream)
+  SOVERSION ${abi})
 
 # Templates of the standard library are visible whatever the preset says, so what is exported is listed.
 if(ASR_STREAM_SHARED AND UNIX)

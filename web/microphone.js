@@ -5,10 +5,10 @@ const SAMPLE_RATE = 16000;
 export class Microphone {
   #block;
   #lost;
-  #open = null; // {track, context, source, node}
+  #open = null; // {isOurs, track, context, source, node}
 
   // block(samples, peak): called with each block, a Float32Array, and the displayed peak.
-  // lost(): called when the device is disconnected.
+  // lost(): called when the device is disconnected, or the page has stopped its track.
   constructor({ block, lost }) {
     this.#block = block;
     this.#lost = lost;
@@ -19,8 +19,9 @@ export class Microphone {
   // it stays open.
   async open(deviceId, given = null) {
     if (!given && !navigator.mediaDevices) throw new DOMException("", "SecurityError");
-    const open = (this.#open = {});
-    const stream = given ? new MediaStream([given.clone()]) : await microphoneStream(deviceId);
+    const open = (this.#open = { isOurs: !given });
+    // Not a clone, which would still record after the page has disabled or stopped its track.
+    const stream = given ? new MediaStream([given]) : await microphoneStream(deviceId);
     [open.track] = stream.getAudioTracks();
     this.#checkOpen(open);
     const connect = (options) => {
@@ -45,24 +46,28 @@ export class Microphone {
   // Called after each await. If `close` was called meanwhile, it could not stop a track that did not exist yet.
   #checkOpen(open) {
     if (this.#open === open) return;
-    open.track.stop();
+    if (open.isOurs) open.track.stop();
     throw new DOMException("it was closed", "AbortError");
   }
 
   start() {
     const { track, context, source, node } = this.#open;
-    track.onended = () => this.#lost();
-    node.port.onmessage = ({ data: { samples, peak } }) => this.#block(samples, peak);
+    track.addEventListener("ended", this.#lost);
+    node.port.onmessage = ({ data: { samples, peak } }) => {
+      // There is no event when the page stops its track, and blocks of silence still come.
+      if (track.readyState === "ended") this.#lost();
+      else this.#block(samples, peak);
+    };
     source.connect(node);
     context.resume();
   }
 
   // No block comes from now on.
   async close() {
-    const { track, context, node } = this.#open ?? {};
+    const { isOurs, track, context, node } = this.#open ?? {};
     this.#open = null;
-    if (track) track.onended = null;
-    track?.stop();
+    track?.removeEventListener("ended", this.#lost);
+    if (isOurs) track?.stop();
     if (node) node.port.onmessage = null;
     await context?.close();
   }

@@ -6,6 +6,8 @@ import "C"
 
 import (
 	"fmt"
+	"math"
+	"reflect"
 	"strings"
 	"unsafe"
 )
@@ -61,15 +63,29 @@ func withText(text string, call func(*C.char) error) error {
 	return call(c)
 }
 
+// settingText is the text of a setting: for a list of any type, such as []any from JSON, a line for each value.
+func settingText(value any) string {
+	switch v := reflect.ValueOf(value); v.Kind() {
+	case reflect.Slice, reflect.Array:
+		lines := make([]string, v.Len())
+		for i := range lines {
+			lines[i] = settingText(v.Index(i).Interface())
+		}
+		return strings.Join(lines, "\n")
+	case reflect.Float32, reflect.Float64:
+		if math.IsInf(v.Float(), 1) {
+			return "inf" // Go writes +Inf
+		}
+	}
+	return fmt.Sprint(value)
+}
+
 // use calls `call` with the C form of the settings.
 func (s Settings) use(call func(*C.asr_settings) error) error {
 	handle := C.asr_settings_new()
 	defer C.asr_settings_free(handle)
 	for name, value := range s {
-		text := fmt.Sprint(value)
-		if lines, ok := value.([]string); ok {
-			text = strings.Join(lines, "\n")
-		}
+		text := settingText(value)
 		err := withText(name, func(name *C.char) error {
 			return withText(text, func(text *C.char) error {
 				var m message

@@ -89,7 +89,7 @@ std::string join(const std::vector<Word>& words);
 void set_posteriors(std::vector<Hypothesis>& sentences, std::size_t num_scored, std::size_t count);
 
 // Subtracts `penalty` nats from a sentence for each of `words` that it lacks, and puts the best sentence first. Applies
-// to the first `num_scored` sentences; the others lose as much as the one that loses most, so they stay below. The words
+// to the first `num_scored` sentences; the others lose as much as the one that loses most, and so stay below. The words
 // that a sentence has are the longest common subsequence.
 void prefer_words(std::vector<Hypothesis>& sentences, std::size_t num_scored, const std::vector<std::int32_t>& words,
                   double penalty);

@@ -49,7 +49,7 @@ export interface SpeechRecognitionAlternative {
   readonly transcript: string;
   /**
    * In (0, 1). For the first alternative and for phrases of a grammar: the mean over their words of the probability
-   * that a word is right. For other alternatives: the probability of the sentence.
+   * that a word is right. For other alternatives: the probability of the sentence. 0 if `transcript` is empty.
    */
   readonly confidence: number;
 }
@@ -70,9 +70,9 @@ export interface SpeechRecognitionResultList extends Iterable<SpeechRecognitionR
 
 export class SpeechRecognitionEvent extends Event {
   constructor(type: string, init: EventInit & { resultIndex?: number; results: SpeechRecognitionResultList });
-  /** The first result that has changed; `results.length` if an interim result is withdrawn. */
+  /** The first result that has changed; `results.length` in a nomatch event. */
   readonly resultIndex: number;
-  /** All finals of the session, and the interim result, if any. */
+  /** All finals of the session, and the interim result, if any, whose transcript is "" when it is withdrawn. */
   readonly results: SpeechRecognitionResultList;
 }
 
@@ -172,8 +172,8 @@ export class SpeechRecognition extends EventTarget {
   phrases: SpeechRecognitionPhrase[];
 
   /**
-   * audioTrack: in place of the microphone. Throws InvalidStateError when it has been started and neither `error` nor
-   * `end` has come, and for a track that is not live audio.
+   * audioTrack: in place of the microphone; it stays open, and when it ends, the session ends. Throws InvalidStateError
+   * when it has been started and neither `error` nor `end` has come, and for a track that is not live audio.
    */
   start(audioTrack?: MediaStreamTrack): void;
   /** Ends the audio; the last words follow. */

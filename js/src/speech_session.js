@@ -37,7 +37,7 @@ export class Session {
   #wordsAtS = 0; // when the last words came, in seconds of audio
 
   // options: {lang, continuous, interimResults, maxAlternatives, phrases, grammars, audioTrack}. fire(event): receives
-  // the events in order, each in its own microtask, never within a call of this object.
+  // the events in order, each in its own microtask or task, never within a call of this object.
   constructor(options, fire) {
     this.#options = options;
     this.#fire = (event) => queueMicrotask(() => fire(event));
@@ -145,7 +145,9 @@ export class Session {
     const transcript = alternative?.transcript ?? "";
     if (!this.#options.interimResults || transcript === this.#interim) return;
     this.#interim = transcript;
-    this.#fireResults("result", alternative ? [new SpeechRecognitionResult([alternative], false)] : []);
+    // Apps read the first alternative of every result, so one that is withdrawn is empty, not absent.
+    const shown = alternative ?? new SpeechRecognitionAlternative("", 0);
+    this.#fireResults("result", [new SpeechRecognitionResult([shown], false)]);
   }
 
   #showFinal(event, audioS) {
@@ -208,11 +210,14 @@ export class Session {
     this.#stream?.close();
     this.#microphone.close();
     this.#endAudio();
+    // Before there is a stream, nothing may have waited for the browser: microtasks alone would freeze a page that
+    // starts again in `end`. Later ones are not delayed by timers, which are slow in a hidden page.
+    const fire = this.#stream ? this.#fire : (event) => setTimeout(() => this.#fire(event));
     if (failure) {
       const error = failure.code ?? "aborted"; // without a code, it is a bug in this program
-      this.#fire(new SpeechRecognitionErrorEvent("error", { error, message: failure.message }));
+      fire(new SpeechRecognitionErrorEvent("error", { error, message: failure.message }));
     }
-    this.#fire(new Event("end"));
+    fire(new Event("end"));
   }
 }
 

@@ -180,6 +180,17 @@ async function sound() {
   [found.track, found.otherTrack] = await Promise.all(streams.map((each, i) =>
     session({}, (recognition, type) => type === "start" && each.play(), tracks[i])));
   found.states = tracks.map(({ readyState }) => readyState);
+  const others = await Promise.all(["talk.wav", "radio.wav"].map(recording));
+  const [disabled, stopped] = others.map((each) => each.getAudioTracks()[0]);
+  found.disabledTrack = await session({}, (recognition, type) => {
+    if (type !== "start") return;
+    disabled.enabled = false;
+    others[0].play();
+  }, disabled);
+  found.stoppedTrack = await session({ continuous: true }, (recognition, type) => {
+    if (type === "start") others[1].play();
+    if (type === "soundstart") setTimeout(() => stopped.stop(), 600);
+  }, stopped);
   let stream;
   navigator.mediaDevices.getUserMedia = async () => (stream = await microphone("radio.wav"));
   // The page stops before the first words are recognized.

@@ -11,14 +11,16 @@ class Node extends EventTarget {
   async close() {}
 }
 
-const track = { stop() {} };
+const track = Object.assign(new EventTarget(), { stop() {} });
 const opens = []; // the changes of each stream
-let opened;
+let opened, say; // say(message): as the worker of the last stream
 
 class FakeWorker {
-  postMessage({ type, changes }) {
+  postMessage({ type, id, changes }) {
     if (type === "load") queueMicrotask(() => this.onmessage({ data: { type: "ready", language: "en" } }));
-    if (type === "open") opened(opens.push(changes));
+    if (type !== "open") return;
+    say = (message) => this.onmessage({ data: { id, ...message } });
+    opened(opens.push(changes));
   }
 }
 
@@ -39,9 +41,47 @@ test("a microphone lost at the start is an error", { timeout: 10_000 }, async ()
       events.push(event.error ?? event.type);
       if (event.type === "end") resolve();
     });
-    opening.then(() => setTimeout(() => track.onended()));
+    opening.then(() => setTimeout(() => track.dispatchEvent(new Event("ended"))));
   });
   assert.deepEqual(events, ["audio-capture", "end"]);
+});
+
+test("a page that starts again in `end` does not freeze", async () => {
+  const events = [];
+  let passed = false;
+  setTimeout(() => (passed = true));
+  await new Promise((resolve) => {
+    const start = () => new Session({ lang: "fr", grammars: [], phrases: [] }, (event) => {
+      events.push(event.error ?? event.type);
+      if (event.type !== "end") return;
+      if (passed || events.length > 1000) resolve();
+      else start();
+    });
+    start();
+  });
+  assert.ok(passed, "no timer has run");
+  assert.deepEqual(events.slice(0, 2), ["language-not-supported", "end"]);
+});
+
+test("an interim result that is withdrawn is empty", { timeout: 10_000 }, async () => {
+  const opening = new Promise((resolve) => (opened = resolve));
+  const found = [];
+  const options = { lang: "", grammars: [], phrases: [], interimResults: true, maxAlternatives: 1 };
+  const session = new Session(options, (event) => {
+    if (event.type === "result") found.push(event);
+  });
+  await opening;
+  await null; // the session has its stream
+  say({ type: "opened", warnings: [] });
+  for (const text of ["", "hello", "", ""]) {
+    const words = text ? [{ word: text, confidence: 0.9 }] : [];
+    say({ type: "events", audioS: 1, events: [{ type: "partial", text, words }] });
+  }
+  await null;
+  session.abort();
+  const last = found.map(({ results, resultIndex }) => [results.length, results[resultIndex]]);
+  assert.deepEqual(last.map(([count, { isFinal, length }]) => [count, isFinal, length]), Array(2).fill([1, false, 1]));
+  assert.deepEqual(last.map(([, [{ transcript, confidence }]]) => [transcript, confidence]), [["hello", 0.9], ["", 0]]);
 });
 
 test("phrases become hotwords, and alternatives have a limit", { timeout: 10_000 }, async () => {

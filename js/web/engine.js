@@ -64,8 +64,12 @@ const megabytes = (numBytes) => `${(numBytes / 1e6).toFixed(0)} MB`;
 
 async function serveOffline(page) {
   try {
-    await navigator.serviceWorker.register("service_worker.js", { updateViaCache: "none" });
-    await navigator.serviceWorker.ready;
+    const options = { updateViaCache: "none" };
+    const { installing } = await navigator.serviceWorker.register("service_worker.js", options);
+    const failed = new Promise((_, reject) => installing?.addEventListener("statechange", () => {
+      if (installing.state === "redundant") reject(new Error("not all files of the page can be kept"));
+    }));
+    await Promise.race([navigator.serviceWorker.ready, failed]); // without a worker, `ready` never settles
     page.figure("offline", "works");
   } catch {
     page.figure("offline", "not in this browser"); // e.g. a private window; everything else works

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import struct
@@ -16,7 +17,7 @@ from support.c_build import MODELS, ROOT, run
 from support.c_library import onnxruntime_library
 from support.traced import trespasses
 
-from asr import Recognizer
+from asr import Recognizer, __version__
 from asr.runtime.search import Word
 from asr.streaming.events import Event, Final, Partial
 from asr.streaming.terminal.cli import SAMPLE
@@ -112,7 +113,7 @@ def expected(clips: list[np.ndarray]) -> list[str]:
             own_commands=["old man walked slowly down the road -> scratch that"],
         ),
         5: recognizer.with_options(phrases=["old", "man", "road"], chunk_ms=320),
-        6: recognizer.with_options(lm=None, search="beam"),
+        6: recognizer.with_options(lm=None, search="beam", silence_without_speech_s=math.inf),
         9: recognizer.with_options(chunk_ms=320, max_alternatives=3),
     }
     for clip, samples in enumerate(clips):
@@ -204,6 +205,14 @@ def test_java_says_how_the_library_is_found(prefix: Path, tmp_path: Path) -> Non
     command = [part.replace(str(java.library), "/nowhere") for part in java.example]
     done = subprocess.run([*command, MODELS[0], str(SAMPLE)], capture_output=True, text=True, env=java.environment)
     assert done.returncode != 0 and "-Djna.library.path=FOLDER" in done.stderr.splitlines()[0], done.stderr
+
+
+def test_a_version_that_may_break_the_abi_has_its_own_soname(prefix: Path) -> None:
+    (library,) = (path for path in prefix.glob("**/libasr_stream.so.*") if not path.is_symlink())
+    soname = re.search(r"SONAME +(\S+)", run("objdump", "-p", str(library)))
+    major, minor, _ = __version__.split(".")
+    abi = major if int(major) else f"{major}.{minor}"  # before 1.0, a minor version may
+    assert soname and soname[1] == f"libasr_stream.so.{abi}"
 
 
 def test_maven_compiles_for_the_stated_version_of_java() -> None:

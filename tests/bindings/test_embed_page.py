@@ -89,6 +89,15 @@ class Builder:
         return ["java", f"-Djna.library.path={self.library}", "-cp", classes, self.write("Captions.java", "java")]
 
 
+def test_npm_is_given_a_file() -> None:
+    """Without ./ it reads FOLDER/FILE as the name of a repository on GitHub."""
+    files = [*ROOT.glob("docs/guides/*.md"), *ROOT.glob(".github/workflows/*.yml")]
+    commands = [text for path in files for text in re.findall(r"npm (?:install|publish)[^`\n]*\.tgz", path.read_text())]
+    assert len(commands) >= 3
+    for command in commands:
+        assert command.split()[-1].startswith("./"), command
+
+
 @pytest.mark.parametrize("language", ["python", "c", "cpp", "js", "rust", "go", "java"])
 def test_the_program_captions_a_pipe(language: str, prefix: Path, sample: np.ndarray, tmp_path: Path) -> None:
     builder = Builder(tmp_path, prefix)

@@ -219,6 +219,11 @@ def test_package_passes_its_tests_and_has_types() -> None:
     run("npm", "run", "types")
 
 
+def test_package_contains_its_license() -> None:
+    (package,) = json.loads(run("npm", "pack", "--dry-run", "--json").stdout)
+    assert "LICENSE" in {file["path"] for file in package["files"]}
+
+
 def test_the_guide_says_how_much_the_page_loads(page: Path) -> None:
     guide = " ".join((ROOT / "docs" / "guides" / "web.md").read_text().split())
     (stated,) = re.findall(r"The page loads .*? `neuralLm`\), it loads \d+ MB", guide)

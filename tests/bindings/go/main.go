@@ -56,7 +56,7 @@ func run(clip int, model *asr.Model, samples []int16) {
 	case 3:
 		rate = 8000
 	case 4:
-		settings["hotwords"] = []string{"theodolite", "R2", "lorry"}
+		settings["hotwords"] = []any{"theodolite", "R2", "lorry"} // as from JSON
 		settings["replace"] = []string{"children -> kids"}
 		settings["own_commands"] = []string{"old man walked slowly down the road -> scratch that"}
 	case 5:
@@ -64,6 +64,7 @@ func run(clip int, model *asr.Model, samples []int16) {
 	case 6:
 		settings["use_lm"] = false
 		settings["search"] = "beam"
+		settings["silence_without_speech_s"] = math.Inf(1)
 	case 9:
 		settings["max_alternatives"] = 3
 	}

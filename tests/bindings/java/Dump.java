@@ -48,7 +48,9 @@ public final class Dump {
       settings.set("own_commands", List.of("old man walked slowly down the road -> scratch that"));
     }
     if (clip == 5) settings.set("phrases", List.of("old", "man", "road"));
-    if (clip == 6) settings.set("use_lm", false).set("search", "beam");
+    if (clip == 6) {
+      settings.set("use_lm", false).set("search", "beam").set("silence_without_speech_s", Double.POSITIVE_INFINITY);
+    }
     if (clip == 9) settings.set("max_alternatives", 3);
     try (Stream stream = model.stream(clip == 3 ? 8000 : 16000, settings)) {
       stream.warnings().forEach(warning -> System.out.println("warning\t" + warning));

@@ -13,6 +13,7 @@ public final class Settings {
   /** set("lm", "english.lm"), set("chunk_ms", 320), set("second_pass", false), set("hotwords", List.of("Abbey Road")) */
   public Settings set(String name, Object value) {
     values.put(name, value instanceof List<?> lines ? String.join("\n", lines.stream().map(Object::toString).toList())
+        : value instanceof Number number && number.doubleValue() == Double.POSITIVE_INFINITY ? "inf" // not Infinity
         : value.toString());
     return this;
   }

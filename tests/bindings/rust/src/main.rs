@@ -38,7 +38,10 @@ fn run(clip: usize, model: &Model, samples: &[i16]) -> Result<(), Error> {
             settings = settings.list("own_commands", ["old man walked slowly down the road -> scratch that"]);
         }
         5 => settings = settings.list("phrases", ["old", "man", "road"]),
-        6 => settings = settings.set("use_lm", false).set("search", "beam"),
+        6 => {
+            settings = settings.set("use_lm", false).set("search", "beam");
+            settings = settings.set("silence_without_speech_s", f64::INFINITY);
+        }
         9 => settings = settings.set("max_alternatives", 3),
         _ => (),
     }
