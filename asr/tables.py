@@ -147,12 +147,20 @@ def _csv_rows(lines: Iterator[str]) -> Iterator[tuple[int, list[str] | csv.Error
     """Line numbers and fields, or the error of a line: the reader goes on with the next one."""
     reader = csv.reader(lines)
     while True:
+        first = reader.line_num + 1
         try:
-            yield reader.line_num + 1, next(reader)
+            row: list[str] | csv.Error = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            yield reader.line_num, error
+            row = error
+        # A stray quotation mark joins all lines up to the next one, whose rows would disappear.
+        if reader.line_num > first:
+            row = csv.Error(
+                f"lines {first} to {reader.line_num} are read as one row: a quotation mark is not closed, or a field "
+                'has a line break; write a quotation mark as "" in a quoted field, or use a .tsv without quoting'
+            )
+        yield first, row
 
 
 def _json_rows(table: Path, needed: Mapping[str, tuple[str, ...]]) -> Iterator[dict[str, object] | Refusal]:

@@ -36,6 +36,7 @@ from asr.runtime.search import LmWeights
 from asr.tables import RECORDED, UTTERANCES, print_left_out
 from asr.training.average import average
 from asr.training.checkpoint import load_pretrained
+from asr.training.exported import kept_settings
 from asr.training.inputs import load_phones, normalizer_of
 from asr.training.pretrained import Pretrained
 from asr.training.train import Trainer
@@ -121,7 +122,7 @@ def verdict(before: Sequence[WordErrors], after: Sequence[WordErrors]) -> tuple[
 
 def adapt(args: argparse.Namespace) -> int:
     """Writes the model that `args` of `asr adapt` name, and prints its errors and those of the old one."""
-    output_path(args.output)  # check before the training, not after it
+    output_path(args.output, args.init)  # check before the training, not after it
     language = stated_language(args.language, args.init)
     console = Console()
     table = args.recordings / RECORDED if args.recordings.is_dir() else args.recordings
@@ -150,7 +151,7 @@ def adapt(args: argparse.Namespace) -> int:
         phones = [phone_errors(weights, clips) for weights in (start, adapted)]
         words = [word_errors(str(path), clips, lm) for path in (args.init, folder / "adapted.safetensors")]
     console.print(f"writing {args.output} ...", markup=False)
-    export_model(adapted, args.output, int8=True, language=language)
+    export_model(adapted, args.output, int8=True, language=language, kept=kept_settings(args.init))
     unit = "phone" if start.phones else "word"
     is_better, clause = verdict(*words)
     console.print(

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_option(
         parser, "--init", "bundled", "WEIGHTS", "a .safetensors or float32 .onnx file or a checkpoint to start from"
     )
-    parser.add_argument("--language", metavar="CODE", help="language of the model (bundled: en; otherwise not stated)")
+    parser.add_argument("--language", metavar="CODE", help="language of the model (that of --init, if it states one)")
     add_noise_tags(parser)
     add_option(parser, "--lm", "bundled", "FILE", "language model for measuring word errors")
 

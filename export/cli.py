@@ -7,11 +7,14 @@ from pathlib import Path
 
 from asr._core import is_language
 from asr.command import add_option
+from asr.features import ENCODER_FRAME_MS
 from asr.neural_lm.config import INTERPOLATION, LM_WEIGHT
 from asr.runtime.metadata import ModelMetadata
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    defaults = ModelMetadata.default_chunk_size, ModelMetadata.default_left_context
+    chunk_ms, left_context_ms = (ENCODER_FRAME_MS * frames for frames in defaults)
     parser.add_argument(
         "checkpoint",
         help="the folder of a training run (its best checkpoint), a checkpoint, a .safetensors or float32 .onnx file, "
@@ -41,22 +44,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--int8", action="store_true", help="8-bit weights: half of the size, faster on CPUs")
     parser.add_argument(
         "--chunk-ms",
-        default="640",
         metavar="MS",
-        help="default chunk; any chunk works at run time (640). sherpa-onnx: one file for each of MS,...",
+        help=f"default chunk; any chunk works at run time ({chunk_ms}, or that of an .onnx file). sherpa-onnx: one "
+        "file for each of MS,...",
     )
-    add_option(parser, "--left-context-ms", 2560, "MS", "default left context of a chunk")
-    add_option(
-        parser,
+    parser.add_argument(
+        "--left-context-ms",
+        type=int,
+        metavar="MS",
+        help=f"default left context of a chunk ({left_context_ms}, or that of an .onnx file)",
+    )
+    parser.add_argument(
         "--rescore-ctc-weight",
-        ModelMetadata.rescore_ctc_weight,
-        "W",
-        "weight of CTC relative to the decoder when rescoring",
+        type=float,
+        metavar="W",
+        help="weight of CTC relative to the decoder when rescoring "
+        f"({ModelMetadata.rescore_ctc_weight:g}, or that of an .onnx file)",
     )
     parser.add_argument(
         "--language",
         metavar="CODE",
-        help="language of the model: en, de, de-CH, ... (bundled: en; if not stated, numbers stay words)",
+        help="language of the model: en, de, de-CH, ... (bundled: en; or that of an .onnx file; if not stated, numbers "
+        "stay words)",
     )
     add_option(parser, "--share", INTERPOLATION, "S", "share of a neural language model when combined with n-grams")
     add_option(
@@ -90,8 +99,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def stated_language(given: str | None, source: str) -> str:
-    """The language of a model made from the weights `source`; empty if not stated. Raises ValueError for an invalid
-    code."""
+    """The language of a model made from the weights `source`; empty if not stated, or only in an .onnx file. Raises
+    ValueError for an invalid code."""
     if given is None:
         return "en" if source == "bundled" else ""
     if not is_language(given):

@@ -11,6 +11,7 @@ import numpy as np
 
 from asr._core import NgramLm
 from asr.export.decoding_graph import DecodingGraph, check_phones
+from asr.export.graph import output_path
 from asr.export.neural_lm import export_neural_lm
 from asr.export.parity import CASES
 from asr.export.punctuation import PunctuationReport, export_punctuation
@@ -24,7 +25,9 @@ from asr.neural_lm.config import NeuralLmRecipe
 from asr.options import flag
 from asr.punctuation.config import PunctuationRecipe
 from asr.punctuation.task import load
+from asr.runtime.metadata import ModelMetadata
 from asr.training.checkpoint import Checkpoint, average_newest, load_pretrained, resolve, task_of
+from asr.training.exported import kept_settings
 from asr.training.pretrained import Pretrained
 
 
@@ -35,7 +38,8 @@ def export(args: argparse.Namespace) -> int:
         return _run_punctuation(args)
     if task == NeuralLmRecipe.task:
         return _run_neural_lm(args)
-    chunk_sizes = [_frames("--chunk-ms", ms, 1) for ms in args.chunk_ms.split(",")]
+    given = [] if args.chunk_ms is None else args.chunk_ms.split(",")
+    chunk_sizes = [_frames("--chunk-ms", ms, 1) for ms in given]
     if len(chunk_sizes) > 1 and args.target != "sherpa-onnx":
         raise ValueError(f"--chunk-ms {args.chunk_ms}: give one value; a native file takes any chunk at run time")
     if args.lm is not None and args.target == "native":
@@ -47,7 +51,7 @@ def export(args: argparse.Namespace) -> int:
         _refuse_other(args, f"--target {args.target}", *of_sherpa, "megabytes")
         if args.lm is None:
             _refuse_other(args, f"--target {args.target} without --lm", *of_sherpa)
-        return _run_sherpa(args, *_weights(args), chunk_sizes)
+        return _run_sherpa(args, *_weights(args), chunk_sizes or [ModelMetadata.default_chunk_size])
     if args.output.suffix == ".safetensors":
         if args.int8:
             raise ValueError("--int8 is for inference: weights for further training are not quantized")
@@ -55,16 +59,19 @@ def export(args: argparse.Namespace) -> int:
         return _run_weights(args, *_weights(args))
     of_native = ("average", "int8", "chunk_ms", "left_context_ms", "rescore_ctc_weight", "language", "license")
     _refuse_other(args, "--target native", *of_native)
+    output = output_path(args.output, args.checkpoint)
+    left_context = None if args.left_context_ms is None else _frames("--left-context-ms", args.left_context_ms, 0)
     pretrained, source = _weights(args)
     report = export_model(
         pretrained,
-        args.output,
+        output,
         int8=args.int8,
-        chunk_size=chunk_sizes[0],
-        left_context=_frames("--left-context-ms", args.left_context_ms, 0),
+        chunk_size=chunk_sizes[0] if chunk_sizes else None,
+        left_context=left_context,
         rescore_ctc_weight=args.rescore_ctc_weight,
         license=args.license,
         language=args.language,
+        kept=kept_settings(args.checkpoint),
         on_progress=_report_stage,
     )
     print(summary(report, source, args.int8))
@@ -126,7 +133,7 @@ def punctuation_summary(report: PunctuationReport, source: str, int8: bool) -> s
 
 
 def _run_weights(args: argparse.Namespace, pretrained: Pretrained, source: str) -> int:
-    require_folder(args.output)
+    require_folder(args.output, args.checkpoint)
     rounded = in_half_precision(pretrained.model()).state_dict()  # the values that an exported graph stores
     replace(
         pretrained,
@@ -141,7 +148,9 @@ def _run_weights(args: argparse.Namespace, pretrained: Pretrained, source: str) 
 def _run_sherpa(args: argparse.Namespace, pretrained: Pretrained, source: str, chunk_sizes: list[int]) -> int:
     refuse_file(args.output)  # before minutes of work
     model = pretrained.model()
-    left_context = _frames("--left-context-ms", args.left_context_ms, 1)
+    left_context = ModelMetadata.default_left_context
+    if args.left_context_ms is not None:
+        left_context = _frames("--left-context-ms", args.left_context_ms, 1)
     words = None if args.lm is None else _decoding_graph(args, model.config.phones)
     _report_stage(f"tracing {len(chunk_sizes)} graphs and comparing each with PyTorch")
     files = export_sherpa(

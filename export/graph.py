@@ -36,6 +36,7 @@ from asr.features import FEATURE_OVERLAP, NUM_MEL_BINS, SUBSAMPLING
 from asr.files import require_folder
 from asr.model.decoder import DecoderCache, sentence_scores
 from asr.model.model import AsrModel
+from asr.runtime.onnx_decoder import decoder_beside
 from asr.tokenizer import SOS_EOS_ID
 
 _DYNAMIC = torch.export.Dim.DYNAMIC
@@ -45,12 +46,15 @@ class ExportError(ValueError):
     """A model that cannot be exported, or an export that failed its checks."""
 
 
-def output_path(path: str | Path) -> Path:
-    """`path` as a Path. Raises ExportError if no .onnx file can be written there."""
+def output_path(path: str | Path, *inputs: str | Path) -> Path:
+    """`path` as a Path. Raises ExportError if it does not end in .onnx, and ValueError if it or its decoder cannot be
+    written there, or if it would replace one of the files `inputs` or the decoder of one."""
     path = Path(path)
     if path.suffix != ".onnx":
         raise ExportError(f"output {path} must end in .onnx")
-    require_folder(path)
+    decoders = [decoder_beside(each) for each in inputs if Path(each).suffix == ".onnx"]
+    for output in (path, decoder_beside(path)):
+        require_folder(output, *inputs, *decoders)
     return path
 
 

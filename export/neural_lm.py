@@ -164,18 +164,13 @@ def _gathered_from_int8(graph: onnx.ModelProto) -> onnx.ModelProto:
         if node.op_type != "Gather" or node.input[0] not in tensors or len(tensors[node.input[0]].dims) != 2:
             nodes.append(node)
             continue
-        table = to_array(tensors[node.input[0]])
-        quantized = [
-            name
-            for name, tensor in tensors.items()
-            if name.endswith("_quantized") and list(tensor.dims) == [table.shape[1], table.shape[0]]
-        ]
-        if len(quantized) != 1:
-            raise ExportError(f"the table {node.input[0]} has {len(quantized)} matrices in int8; expected 1")
-        scale = quantized[0].removesuffix("_quantized") + "_scale"
+        transposed = f"{node.input[0]}.T"  # so named by `trace`; other matrices may have the same shape
+        quantized, scale = f"{transposed}_quantized", f"{transposed}_scale"
+        if quantized not in tensors:
+            raise ExportError(f"the table {node.input[0]} has no matrix {quantized} in int8")
         out = node.output[0]
         nodes += [
-            make_node("Gather", [quantized[0], node.input[1]], [f"{out}_small"], axis=1),
+            make_node("Gather", [quantized, node.input[1]], [f"{out}_small"], axis=1),
             make_node("Cast", [f"{out}_small"], [f"{out}_float"], to=onnx.TensorProto.FLOAT),
             make_node("Gather", [scale, node.input[1]], [f"{out}_scale"]),
             make_node("Mul", [f"{out}_float", f"{out}_scale"], [f"{out}_columns"]),  # (dim, N, T) x (N, T)

@@ -10,6 +10,7 @@ asr.export.decoding_graph). The runtime steps whole chunks only, so a client sen
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -219,9 +220,14 @@ def export_sherpa(
 
 
 def refuse_file(path: Path) -> None:
-    """Raises ExportError if `path` names a file instead of a folder."""
+    """Raises ExportError unless `path` is a folder that can be written, or one can be made there."""
     if path.suffix == ".onnx":
         raise ExportError(f"output {path} must be a folder, because several files are written")
+    found = next((each for each in (path, *path.parents) if os.path.lexists(each)), Path())
+    if not found.is_dir():
+        raise ExportError(f"output {path} must be a folder, but {found} is not a folder; name another one")
+    if not os.access(found, os.W_OK):
+        raise ExportError(f"output {path}: the folder {found} cannot be written: Permission denied; name another one")
 
 
 class Parts(ExitStack):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -47,11 +48,12 @@ def export_model(
     path: str | Path,
     *,
     int8: bool = False,
-    chunk_size: int = 16,
-    left_context: int = 64,
-    rescore_ctc_weight: float = ModelMetadata.rescore_ctc_weight,
+    chunk_size: int | None = None,
+    left_context: int | None = None,
+    rescore_ctc_weight: float | None = None,
     license: str = "",
     language: str = "",
+    kept: Mapping[str, Any] = MappingProxyType({}),
     on_progress: Callable[[str], object] = lambda stage: None,
 ) -> ExportReport:
     """Writes `pretrained` as one .onnx file with everything an app needs, and its attention decoder beside it as
@@ -64,20 +66,21 @@ def export_model(
         rescore_ctc_weight: see asr.runtime.metadata.ModelMetadata.
         license: of the weights, SPDX; that of `pretrained` if empty.
         language: language of the model, a BCP 47 code such as "en"; empty: not stated.
+        kept: fields of ModelMetadata, for what the arguments before do not state: see
+            asr.training.exported.kept_settings.
         on_progress: called with a description of the next stage.
     Raises ExportError if the model cannot be exported or differs from PyTorch; OSError from writing.
     """
     output: Path = output_path(path)
     model = in_half_precision(pretrained.model())
-    metadata = describe(
-        pretrained,
-        states=state_rows(model),
-        default_chunk_size=chunk_size,
-        default_left_context=left_context,
-        rescore_ctc_weight=rescore_ctc_weight,
-        license=license or pretrained.license,
-        language=language,
-    )
+    stated = {
+        "default_chunk_size": chunk_size,
+        "default_left_context": left_context,
+        "rescore_ctc_weight": rescore_ctc_weight,
+        "language": language or None,
+    }
+    settings = {**kept, **{name: value for name, value in stated.items() if value is not None}}
+    metadata = describe(pretrained, states=state_rows(model), license=license or pretrained.license, **settings)
     on_progress("tracing the encoder")
     graph = step_graph(model)
     on_progress("tracing the decoder")

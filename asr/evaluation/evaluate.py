@@ -187,6 +187,20 @@ def parse_searches(option: str | None, with_lm: bool) -> list[str]:
     return searches
 
 
+def refuse_unused(searches: Sequence[str], beam_size: int | None, ctc_weight: float | None) -> None:
+    """Raises ValueError for a setting that none of the searches uses."""
+    rescored = {"rescore", "rescore+lm", "joint"}
+    for option, value, is_used, way_out in (
+        ("--beam-size", beam_size, set(searches) != {"greedy"}, "beam"),
+        ("--rescore-ctc-weight", ctc_weight, rescored & set(searches), "rescore or joint"),
+    ):
+        if value is not None and not is_used:
+            raise ValueError(
+                f"{option} {value:g} has no effect on --search {','.join(searches)}: add {way_out} to --search, or "
+                f"leave out {option}"
+            )
+
+
 def table(results: Sequence[Result]) -> Table:
     """The report as a table: one row per data set, latency and search."""
     out = Table(title="word error rate", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
@@ -248,13 +262,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--plot", type=Path, metavar="OUT.png", help="plot word error rate against latency")
-    parser.add_argument("--json", type=Path, metavar="OUT.json", help="write the numbers of the table")
+    parser.add_argument("--json", type=Path, metavar="OUT.json", help="write the numbers of the table and its settings")
     parser.add_argument("--hypotheses", type=Path, metavar="OUT.tsv", help="write every reference and its hypothesis")
 
 
 def run(args: argparse.Namespace) -> int:
     """Entry of `asr evaluate`."""
     chunks, searches = parse_chunks(args.chunk_ms), parse_searches(args.search, args.lm is not None)
+    refuse_unused(searches, args.beam_size, args.rescore_ctc_weight)
     weights_given = {name: value for name in asdict(LmWeights()) if (value := getattr(args, f"lm_{name}")) is not None}
     if weights_given and args.lm is None:
         names = [flag(f"lm_{name}") for name in weights_given]
@@ -277,7 +292,7 @@ def run(args: argparse.Namespace) -> int:
         print("asr evaluate: without --lm words are spelled; --lm bundled finds them by their phones", file=sys.stderr)
     if set(searches) & set(DECODER_SEARCHES):
         engine.step_decoder()  # fail now rather than later
-    fusion = None
+    fusion = weights = None
     if args.lm is not None:
         weights = replace(LmWeights(*engine.lm_weights), **weights_given)
         fusion = weights.fusion(load_lm(args.lm), engine.tokens, phones=engine.phones)
@@ -288,6 +303,7 @@ def run(args: argparse.Namespace) -> int:
                     "use beam+lm"
                 )
             searches.remove("rescore+lm")
+            refuse_unused(searches, args.beam_size, args.rescore_ctc_weight)
 
     results: list[Result] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
@@ -308,8 +324,16 @@ def run(args: argparse.Namespace) -> int:
             )
     Console().print(table(results))
     if args.json:
-        report = {"model": str(args.model), "left_context_ms": args.left_context_ms, "beam_size": args.beam_size}
-        report["results"] = [result.to_dict() for result in results]
+        report = {
+            "model": str(args.model),
+            "left_context_ms": args.left_context_ms,
+            "beam_size": args.beam_size,
+            "rescore_ctc_weight": args.rescore_ctc_weight,
+            "lm": args.lm,
+            "lm_weights": None if weights is None else asdict(weights),
+            "num_utterances": args.num_utterances,
+            "results": [result.to_dict() for result in results],
+        }
         with replacing(args.json) as part:
             part.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     if args.hypotheses:

@@ -50,7 +50,8 @@ def plot_wer(curves: Mapping[str, Sequence[Point]], path: str | Path, title: str
     axes.set_title(title)
     if curves:
         axes.legend()
-    figure.savefig(Path(path), format="png")
+    with replacing(path) as part:
+        figure.savefig(part, format="png")
 
 
 def plot_scores(curves: Mapping[str, Sequence[tuple[float, float]]], path: Path, amount: str, score: str) -> None:

@@ -126,7 +126,7 @@ def split(lexicon: Lexicon, share: float) -> tuple[Lexicon, Lexicon]:
 def _make(args: argparse.Namespace) -> int:
     if args.num_words < 1:
         raise LexiconError(f"--num-words {args.num_words} must be at least 1")
-    require_folder(args.output, *args.text)
+    require_folder(args.output, *args.text, args.dict, *([args.g2p] if args.g2p else []))
     pronouncer = _pronouncer(args)
     words = ngram.vocabulary(args.text, args.num_words)[ngram.UNK + 1 :]
     if not words:

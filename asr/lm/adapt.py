@@ -99,10 +99,16 @@ def adapt(
     """The packed language model `base`, mixed with the sentences, whose weight is in (0, 1).
 
     weight: by default, that of `best_weight`. lexicon: the user's pronunciations; the G2P model in `base` pronounces
-    other new words. noise_tags: see `TextNormalizer`. Raises LmError if no sentence can be used.
+    other new words. noise_tags: see `TextNormalizer`. Raises LmError if no sentence can be used, or for a lexicon if
+    `base` has no pronunciations.
     """
     words, levels = unpack(base)
     lm = NgramLm(np.frombuffer(base, np.uint8))
+    if lexicon is not None and not lm.phones:
+        raise LmError(
+            "the language model to adapt has no pronunciations, so those of a lexicon cannot be added: leave out "
+            "--lexicon, or name a --base that was made with --lexicon or --g2p"
+        )
     sentences = spelled(lines, words, noise_tags)
     if not sentences.words:
         raise LmError("the text has no sentence that can be used" + refusal(sentences))

@@ -114,17 +114,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Entry of `asr lm`."""
-    inputs = [args.arpa] if args.what == "pack" else [] if args.what == "mix" else args.text
-    require_folder(args.output, *inputs)
+    require_folder(args.output, *_inputs(args))
     if args.what == "utterances":
         return _cut(args)
     if args.what == "adapt":
         return _adapt(args)
     pronounce = _dictionary(args)  # raises an error for its files before minutes of work
+    test = _test(args)
     if args.what == "mix":
-        words, levels, pronounced = _mix(args, pronounce)
+        words, levels, pronounced = _mix(args, pronounce, test)
     else:
-        words, levels = _train(args) if args.what == "train" else _read(args.arpa)
+        words, levels = _train(args, test) if args.what == "train" else _read(args.arpa)
         pronounced = pronounce(words)
     if small := [word for word in words if word not in SPECIAL_WORDS and any(map(str.islower, word))]:
         print(
@@ -137,6 +137,14 @@ def run(args: argparse.Namespace) -> int:
         print(warning, file=sys.stderr)
     _write(data, args.output)
     return 0
+
+
+def _inputs(args: argparse.Namespace) -> list[str | Path]:
+    """The files that the command reads, and names of bundled ones."""
+    given = vars(args)
+    models = [split_weight(name, "weight")[0] for name in given.get("models", ())]
+    options = (given.get(name) for name in ("arpa", "base", "lexicon", "g2p", "vocabulary", "test"))
+    return [*models, *given.get("text", ()), *given.get("spellings", ()), *filter(None, options)]
 
 
 def _write(data: bytes, output: Path) -> None:
@@ -220,7 +228,17 @@ def _read(path: Path) -> tuple[list[str], list[Ngrams]]:
         raise LmError(f"{path}: {error}") from error
 
 
-def _train(args: argparse.Namespace) -> tuple[list[str], list[Ngrams]]:
+def _test(args: argparse.Namespace) -> list[list[str]]:
+    """The sentences of --test; empty without it."""
+    if args.what == "pack" or not args.test:
+        return []
+    found = list(ngram.sentences([args.test]))
+    if not found:
+        raise LmError(f"there are no sentences in {args.test}")
+    return found
+
+
+def _train(args: argparse.Namespace, test: Sequence[Sequence[str]]) -> tuple[list[str], list[Ngrams]]:
     if not 2 <= args.order <= MAX_ORDER:
         raise LmError(f"--order {args.order} must be in [2, {MAX_ORDER}]")
     if args.num_words < 1 or not args.megabytes > 0:
@@ -243,13 +261,15 @@ def _train(args: argparse.Namespace) -> tuple[list[str], list[Ngrams]]:
         )
     if len(words) == len(SPECIAL_WORDS):
         raise LmError(f"there are no words in {args.vocabulary or ', '.join(map(str, args.text))}")
+    if not len(ids):  # possible with --vocabulary
+        raise LmError(f"there are no sentences in {', '.join(map(str, args.text))} to train on: name text with some")
     if unspoken := [word for word in words[len(SPECIAL_WORDS) :] if not _is_spoken(word)]:
         print(
             f"{_words_have(unspoken)} digits or signs, which are never recognized: {first_few(unspoken)}; write the "
             "text as it is spoken, in the letters of the model",
             file=sys.stderr,
         )
-    return _pruned(ngram.estimate(ngram.count_ngrams(ids, len(words), args.order)), words, args)
+    return _pruned(ngram.estimate(ngram.count_ngrams(ids, len(words), args.order)), words, args.megabytes, test)
 
 
 def _is_spoken(word: str) -> bool:
@@ -258,7 +278,7 @@ def _is_spoken(word: str) -> bool:
 
 
 def _mix(
-    args: argparse.Namespace, pronounce: Callable[[list[str]], Pronounced]
+    args: argparse.Namespace, pronounce: Callable[[list[str]], Pronounced], test: Sequence[Sequence[str]]
 ) -> tuple[list[str], list[Ngrams], Pronounced]:
     if not args.megabytes > 0:
         raise LmError("--megabytes must be above 0")
@@ -272,7 +292,9 @@ def _mix(
             raise LmError(f"{path}: {error}") from error
     words, model = mix(parts, weights)
     pronounced = pronounce(words)
-    return *_pruned(model, words, args), pronounced if pronounced[0] else _kept_pronunciations(files, words)
+    if not pronounced[0]:
+        pronounced = _kept_pronunciations(files, words)
+    return *_pruned(model, words, args.megabytes, test), pronounced
 
 
 def _kept_pronunciations(files: Sequence[bytes], words: Sequence[str]) -> Pronounced:
@@ -285,13 +307,13 @@ def _kept_pronunciations(files: Sequence[bytes], words: Sequence[str]) -> Pronou
     return phones, found, next(filter(None, (lm.g2p for lm in models)), b"")
 
 
-def _pruned(model: ngram.Model, words: list[str], args: argparse.Namespace) -> tuple[list[str], list[Ngrams]]:
-    pruned = ngram.prune(model, ngram.select(model, 1e6 * args.megabytes))
-    if args.test:
-        test = ngram.encode(ngram.sentences([args.test]), words)
-        if not len(test):
-            raise LmError(f"there are no sentences in {args.test}")
-        before, after = (ngram.perplexity(m, test) for m in (model, pruned))
-        unknown = (test == ngram.UNK).sum() / max((test >= ngram.UNK).sum(), 1)
+def _pruned(
+    model: ngram.Model, words: list[str], megabytes: float, test: Sequence[Sequence[str]]
+) -> tuple[list[str], list[Ngrams]]:
+    pruned = ngram.prune(model, ngram.select(model, 1e6 * megabytes))
+    if test:
+        ids = ngram.encode(test, words)
+        before, after = (ngram.perplexity(m, ids) for m in (model, pruned))
+        unknown = (ids == ngram.UNK).sum() / max((ids >= ngram.UNK).sum(), 1)
         print(f"perplexity {before:.1f}, pruned {after:.1f}; {100 * unknown:.2f} % of the words are unknown")
     return ngram.tables(pruned, words)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import onnx
 import torch
 from onnx import numpy_helper
 from torch import Tensor
 
+from asr._core import CALIBRATION
 from asr.recipe import network_config
 from asr.runtime.metadata import MetadataError, ModelMetadata
 from asr.runtime.onnx_decoder import decoder_beside
@@ -18,6 +20,8 @@ from asr.training.pretrained import CheckpointError, Pretrained
 
 BUNDLED = Path(__file__).parents[1] / "models" / "tiny.onnx"
 """The bundled encoder."""
+SETTINGS = ("default_chunk_size", "default_left_context", "rescore_ctc_weight", "language", *CALIBRATION)
+"""Fields of the metadata that do not follow from the weights."""
 
 
 def load_exported(path: Path) -> Pretrained:
@@ -52,6 +56,18 @@ def load_exported(path: Path) -> Pretrained:
             "exported from"
         ) from error
     return loaded
+
+
+def kept_settings(source: str | Path) -> dict[str, Any]:
+    """The `SETTINGS` of an .onnx file of `load_exported`, or of "bundled"; empty for other weights, which have none.
+
+    Raises OSError, ModelError or MetadataError if the file cannot be read.
+    """
+    path = BUNDLED if str(source) == "bundled" else Path(source)
+    if path.suffix != ".onnx" or path.is_dir():
+        return {}
+    metadata = ModelMetadata.from_properties(read_properties(path.read_bytes(), str(path)))
+    return {name: getattr(metadata, name) for name in SETTINGS}
 
 
 def _tensors(model: onnx.ModelProto, prefix: str) -> dict[str, Tensor]:

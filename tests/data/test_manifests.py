@@ -106,6 +106,28 @@ def test_rows_that_csv_cannot_parse_are_refused(tmp_path):
         assert [r.reason if isinstance(r, Refusal) else r.text for r in read] == expected
 
 
+def test_a_stray_quotation_mark_hides_no_rows(tmp_path):
+    """The reader of CSV joins all lines up to the next mark to one row."""
+    table, rows = (
+        tmp_path / "t.csv",
+        ["path,text", 'a.wav,"Hello there', "b.wav,two", 'c.wav,"quoted" text', "d.wav,four"],
+    )
+    table.write_text("\n".join(rows))
+    refused, last = read_table(table)
+    assert isinstance(refused, Refusal) and (refused.id, refused.reason) == ("t.csv:2", "malformed row")
+    assert "lines 2 to 4 " in refused.detail and "quotation mark is not closed" in refused.detail
+    assert last == Utterance("d", tmp_path / "d.wav", "four")
+    table.write_text('path,text\na.wav,one\nb.wav,"two\nc.wav,three\n')
+    first, refused = read_table(table)
+    assert isinstance(refused, Refusal) and first.text == "one" and "lines 3 to 4 " in refused.detail
+    table.write_text('path,"text\na.wav,one\nb.wav,two\n')
+    with pytest.raises(ValueError, match=r"t.csv, line 1: lines 1 to 3 .* a quotation mark is not closed"):
+        list(read_table(table))
+    table.write_text("path,text\n" + 'a.wav,"one\n' + "b.wav,two\n" * 20000)
+    (refused, *_) = read_table(table)
+    assert isinstance(refused, Refusal) and refused.detail.startswith("lines 2 to 1"), "also beyond the longest field"
+
+
 @pytest.mark.parametrize("name", ["t.csv", "t.tsv"])
 def test_a_refused_row_has_its_line_number(tmp_path, name):
     rows = ["path,text", "a.wav,a", "b.wav,b,more", "", "c.wav"]

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from string import ascii_uppercase
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -218,6 +219,18 @@ def test_options_of_the_command_reach_the_search(
     assert [fusion is None for *_, fusion, _ in calls] == [True, False]
     report = json.loads(out.read_text())
     assert (report["model"], report["left_context_ms"], report["beam_size"]) == ("some.onnx", 1280, 3)
+    assert (report["rescore_ctc_weight"], report["num_utterances"], report["lm"]) == (0.25, 1, str(pairs_lm))
+    assert tuple(report["lm_weights"].values()) == ClockedEngine.lm_weights
+
+
+def test_words_found_by_phones_are_not_rescored(
+    data: Path, pairs_lm: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("asr.evaluation.engine.open_engine", lambda *_: ClockedEngine())
+    monkeypatch.setattr(LmWeights, "fusion", lambda *_, **__: SimpleNamespace(over_phones=True))
+    options = ["--lm", str(pairs_lm), "--rescore-ctc-weight", "0.5", "--num-utterances", "1"]
+    assert main(["evaluate", "some.onnx", "--data", str(data), *options]) == 1
+    assert "--rescore-ctc-weight 0.5 has no effect on --search greedy,beam,beam+lm" in capsys.readouterr().err
 
 
 def test_unnamed_weights_are_those_of_the_model(data: Path, pairs_lm: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,6 +270,19 @@ def test_plot_has_the_full_context_at_its_right(tmp_path: Path, monkeypatch: pyt
     assert [label.get_text() for label in axes.get_xticklabels()] == ["80", "160", "640", "full"]
     curves = {str(line.get_label()): line.get_xydata().round(6).tolist() for line in axes.get_lines()}
     assert curves == {"a": [[0, 40], [2, 20], [3, 10]], "b": [[1, 30]]}
+
+
+def test_an_interrupted_plot_leaves_the_former_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(figure: object, path: Path, **_: object) -> None:
+        path.write_bytes(b"half")
+        raise OSError("disk full")
+
+    path = tmp_path / "out.png"
+    path.write_bytes(b"former")
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", fail)
+    with pytest.raises(OSError, match="disk full"):
+        plots.plot_wer({"a": [(None, 0.1)]}, path, "title")
+    assert path.read_bytes() == b"former" and [each.name for each in tmp_path.iterdir()] == ["out.png"]
 
 
 def test_equal_curves_are_all_visible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

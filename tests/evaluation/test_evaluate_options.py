@@ -28,3 +28,25 @@ def test_weights_without_a_language_model_are_refused(capsys: pytest.CaptureFixt
     command = ["evaluate", "some.onnx", "--data", "some", "--lm-weight", "0", "--lm-oov-penalty", "30"]
     assert main(command) == 1
     assert "--lm-weight and --lm-oov-penalty are for a language model: add --lm" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--search greedy --beam-size 8", "--beam-size 8 has no effect on --search greedy: add beam"),
+        (
+            "--search greedy,beam --rescore-ctc-weight 0.5",
+            "--rescore-ctc-weight 0.5 has no effect on --search greedy,b",
+        ),
+        ("--search attention --rescore-ctc-weight 0.5", "--rescore-ctc-weight 0.5 has no effect on --search attention"),
+        ("--lm some.lm --search beam+lm --rescore-ctc-weight 0", "--rescore-ctc-weight 0 has no effect on --search be"),
+    ],
+)
+def test_settings_without_effect_are_refused(
+    options: str, message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("asr.evaluation.engine.open_engine", lambda *_: pytest.fail("work has begun"))
+    monkeypatch.setattr("asr.evaluation.evaluate.Speech.load", lambda *_: pytest.fail("work has begun"))
+    assert main(["evaluate", "some.onnx", "--data", "some", *options.split()]) == 1
+    error = capsys.readouterr().err
+    assert message in error and "or leave out --" in error

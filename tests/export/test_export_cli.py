@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,9 @@ from safetensors.torch import load_file
 from asr.cli import main
 from asr.config import Config, DataConfig, TrainConfig
 from asr.export import cli, commands
+from asr.export.calibrate import calibrate
 from asr.export.write import without_folders
+from asr.runtime.onnx_decoder import decoder_beside
 from asr.runtime.onnx_model import OnnxModel
 from asr.training.checkpoint import Checkpoint, checkpoint_path, load_pretrained
 
@@ -112,6 +115,41 @@ def test_folders_of_the_training_stay_private() -> None:
     config = without_folders(Config(data=data, train=TrainConfig(output="/a/run", init="/a/best.pt")))
     assert config.data == DataConfig(("b*0.5", "c"), ("d",), noise=("e",), rooms="f", lexicon="g.txt")
     assert (config.train.output, config.train.init) == ("run", "best.pt")
+
+
+@pytest.mark.parametrize("output", ["m.onnx", "m.decoder.onnx", "linked.onnx", "w.safetensors"])
+def test_no_input_is_replaced(
+    output: str, tiny_onnx: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither the weights nor their decoder, which linked.onnx would have, too."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(commands, "export_model", lambda *_, **__: pytest.fail("work has begun"))
+    shutil.copy(tiny_onnx, "m.onnx")
+    shutil.copy(decoder_beside(tiny_onnx), "m.decoder.onnx")
+    Path("linked.decoder.onnx").symlink_to("m.decoder.onnx")
+    load_pretrained(tiny_onnx).save(Path("w.safetensors"))
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    weights = "w.safetensors" if output == "w.safetensors" else "m.onnx"
+    assert main(["export", weights, "-o", output]) == 1
+    assert "is also an input, which would be replaced" in capsys.readouterr().err
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_an_exported_file_keeps_the_settings_of_its_source(quick: None, exported: Path, tmp_path: Path) -> None:
+    source, output = tmp_path / "source.onnx", tmp_path / "out.onnx"
+    shutil.copy(exported, source)
+    shutil.copy(decoder_beside(exported), decoder_beside(source))
+    confidence = (0.5, 1.5, 2.5)
+    calibrate(source, {"confidence_with_lm": confidence}, "de-CH")
+    assert main(["export", str(source), "-o", str(output)]) == 0
+    kept = OnnxModel(output).metadata
+    assert (kept.language, kept.confidence_with_lm, kept.rescore_ctc_weight) == ("de-CH", confidence, 0.25)
+    assert (kept.default_chunk_size, kept.default_left_context) == (8, 32)
+    options = "--chunk-ms 640 --left-context-ms 2560 --rescore-ctc-weight 0.7 --language en"
+    assert main(["export", str(source), "-o", str(output), *options.split()]) == 0
+    given = OnnxModel(output).metadata
+    assert (given.language, given.confidence_with_lm, given.rescore_ctc_weight) == ("en", confidence, 0.7)
+    assert (given.default_chunk_size, given.default_left_context) == (16, 64), "an option counts, also at its default"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import re
 import shutil
 import socket
@@ -381,6 +382,22 @@ def test_a_file_is_refused_before_the_graph(
     weights = str(tiny_onnx)
     assert main(["export", weights, "--target", "sherpa-onnx", "--lm", "bundled", "-o", "out.onnx"]) == 1
     assert "out.onnx must be a folder" in capsys.readouterr().err and not graphs
+
+
+@pytest.mark.parametrize("output", ["file", "file/folder", "locked", "locked/new/folder", "dangling"])
+def test_a_folder_that_cannot_be_written_is_refused_before_the_graph(
+    output: str, tiny_onnx: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    Path("locked").mkdir()
+    Path("dangling").symlink_to("nowhere")
+    monkeypatch.setattr(os, "access", lambda path, mode: str(path) != "locked")  # root may write anywhere
+    monkeypatch.setattr("asr.export.commands.export_sherpa", lambda *_, **__: pytest.fail("work has begun"))
+    assert main(["export", str(tiny_onnx), "--target", "sherpa-onnx", "-o", output]) == 1
+    found = output.partition("/")[0]
+    expected = f"the folder {found} cannot be written" if found == "locked" else f"{found} is not a folder"
+    assert expected in capsys.readouterr().err
 
 
 def test_a_native_file_has_one_default_chunk(capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,6 +24,7 @@ from asr.recipe import load_config
 from asr.runtime.search import LmWeights
 from asr.text import TextNormalizer
 from asr.training.checkpoint import load_pretrained
+from asr.training.exported import kept_settings
 from asr.training.step import Learner
 
 pytestmark = pytest.mark.usefixtures("restore_signals")
@@ -71,6 +72,7 @@ def test_the_mean_of_old_and_new_is_written(
     monkeypatch.setattr(adapt, "learn", learn_and_keep)
     assert main(["adapt", str(recordings), "-o", str(mine), "--init", start, "--language", "de"]) == 0
     assert (kept["int8"], kept["language"]) == (True, "de")
+    assert kept["kept"] == kept_settings(start) and kept["kept"]["language"] == "en"
     before, learned, after = (found.weights for found in (load_pretrained(start), kept["learned"], kept["weights"]))
     moved = [name for name, value in learned.items() if not value.allclose(before[name], atol=1e-7)]
     assert moved and all(after[name].allclose((before[name] + learned[name]) / 2, atol=1e-6) for name in moved)
@@ -251,3 +253,13 @@ def test_bad_arguments_are_refused_before_the_work(
     monkeypatch.setattr(adapt, "read_table", lambda _: pytest.fail("work has begun"))
     assert main(["adapt", "recordings", *options]) == 1
     assert refusal in capsys.readouterr().err
+
+
+def test_the_model_to_start_from_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = tmp_path / "m.onnx"
+    model.touch()
+    monkeypatch.setattr(adapt, "load_pretrained", lambda _: pytest.fail("work has begun"))
+    assert main(["adapt", "recordings", "-o", str(model), "--init", str(model)]) == 1
+    assert f"{model} is also an input" in capsys.readouterr().err

@@ -121,3 +121,13 @@ def test_mistakes_are_named(
     assert not (files / "never.out").exists()
     assert main(["lexicon", "train", "dict.txt", "-o", "none/g2p.model"]) == 1
     assert "there is no folder none to write g2p.model into" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--dict", "--g2p"])
+def test_no_input_is_replaced(option: str, files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mine = tmp_path / "mine"
+    mine.write_bytes((files / ("dict.txt" if option == "--dict" else "g2p.model")).read_bytes())
+    before = mine.read_bytes()
+    others = ["--dict", "none"] if option == "--g2p" else []
+    assert main(["lexicon", "make", str(files / "text.txt"), "-o", str(mine), *others, option, str(mine)]) == 1
+    assert f"{mine} is also an input" in capsys.readouterr().err and mine.read_bytes() == before

@@ -80,6 +80,20 @@ def test_pronunciations_of_the_user_come_first(base: Path, tmp_path: Path) -> No
     assert [lm.pronunciations(word) for word in ("BAC", "CAB")] == [[["c", "c"]], [["c"], ["c", "a", "b"]]]
 
 
+def test_pronunciations_need_a_base_that_has_some(
+    base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "sentences.txt").write_text("bac cab\n")
+    (tmp_path / "dict.txt").write_text("BAC  c c\n")
+    spelled, out = tmp_path / "spelled.lm", tmp_path / "mine.lm"
+    assert main(["lm", "train", str(base.with_name("base.txt")), "-o", str(spelled)]) == 0
+    command = ["lm", "adapt", str(tmp_path / "sentences.txt"), "-o", str(out), "--base", str(spelled)]
+    assert main([*command, "--lexicon", str(tmp_path / "dict.txt")]) == 1
+    error = capsys.readouterr().err
+    assert "has no pronunciations" in error and "leave out --lexicon" in error and not out.exists()
+    assert main(command) == 0
+
+
 @pytest.mark.parametrize(
     ("sentences", "weight"),
     [

@@ -19,6 +19,7 @@ import pytest
 
 from asr._core import NgramLm
 from asr.cli import main
+from asr.lm import cli
 from asr.lm.packed import LmError, Ngrams, load_lm, pack, read_arpa, sealed, unpack
 
 WORDS = ["A", "AB", "ABLE", "I", "IT'S", "THE", "ÉTÉ"]
@@ -370,6 +371,50 @@ def test_the_output_is_no_input(command: str, tmp_path: Path, capsys: pytest.Cap
     text.write_text("A B\n")
     assert main(["lm", command, str(text), "-o", str(text)]) == 1
     assert f"{text} is also an input" in capsys.readouterr().err and text.read_text() == "A B\n"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mix in.lm*0.3 other.lm -o in.lm",
+        "mix other.lm -o in.lm --g2p in.lm",
+        "mix other.lm -o in.lm --test in.lm",
+        "adapt text.txt -o in.lm --base in.lm",
+        "adapt text.txt -o in.lm --lexicon in.lm",
+        "train text.txt -o in.lm --vocabulary in.lm",
+        "utterances text.txt -o in.lm --spellings in.lm",
+    ],
+)
+def test_files_of_options_are_not_replaced(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("in.lm", "other.lm", "text.txt"):
+        Path(name).write_text("A B\n")
+    assert main(["lm", *command.split()]) == 1
+    assert "in.lm is also an input" in capsys.readouterr().err and Path("in.lm").read_text() == "A B\n"
+
+
+def test_a_missing_test_text_is_refused_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, none = tmp_path / "text.txt", tmp_path / "none.txt"
+    text.write_text("A B\n")
+    assert main(["lm", "train", str(text), "-o", str(tmp_path / "a.lm")]) == 0
+    monkeypatch.setattr(cli, "mix", lambda *_: pytest.fail("work has begun"))
+    monkeypatch.setattr(cli.ngram, "estimate", lambda *_: pytest.fail("work has begun"))
+    for command in (["train", str(text)], ["mix", str(tmp_path / "a.lm")]):
+        assert main(["lm", *command, "-o", str(tmp_path / "b.lm"), "--test", str(none)]) == 1
+        assert f"{none}: No such file" in capsys.readouterr().err
+
+
+def test_a_vocabulary_needs_text_to_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text, words = tmp_path / "text.txt", tmp_path / "words.txt"
+    words.write_text("A B\n")
+    for content in ("", "[noise]\n"):
+        text.write_text(content)
+        assert main(["lm", "train", str(text), "--vocabulary", str(words), "-o", str(tmp_path / "words.lm")]) == 1
+        assert f"there are no sentences in {text}" in capsys.readouterr().err
 
 
 def test_a_missing_arpa_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -205,6 +205,20 @@ def test_exported_files_score_as_pytorch_does(
     assert np.abs(log_probs(again, tree) - expected)[1:].max() < 0.2
 
 
+@pytest.mark.slow
+def test_matrices_of_the_shape_of_the_table_are_no_table(
+    text_file: Path, tokenizer: Tokenizer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first matrix of a feed-forward layer is as wide as there are pieces."""
+    monkeypatch.setattr(exporting, "NUM_BLOCKS", 1)  # more of them take longer to trace
+    shape = [f"model.ff_dim={tokenizer.vocab_size}", "model.activation=relu", "model.num_layers=1"]
+    checkpoint = trained(text_file, tmp_path / "lm", 1, *shape)
+    report = export_neural_lm(checkpoint, tmp_path / "lm.onnx", int8=True)
+    tree = example_tree(tokenizer.vocab_size, 30)
+    expected = log_probs(checkpoint.network(), tree)
+    assert np.abs(NeuralLmFile(report.path).log_probs(*tree) - expected)[1:].max() < 0.5
+
+
 def log_probs(model: NeuralLm, tree: tuple[np.ndarray, ...]) -> np.ndarray:
     with torch.no_grad():
         return NeuralLmGraph(model)(*(torch.from_numpy(each) for each in tree)).numpy()
