@@ -140,7 +140,7 @@ class Final(Event):
         the final that precedes a gap. An utterance without words ("silence_without_speech") ends without a final.
     alternatives: up to `max_alternatives` other hypotheses, most likely first.
     num_taken_back: for "scratch that": the number of preceding finals with words to remove, not counting those already
-    removed.
+        removed.
     """
 
     type: ClassVar[str] = "final"

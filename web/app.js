@@ -38,6 +38,7 @@ let complete = false; // whether all of the file has been passed to the engine
 let recognized = false; // whether the source has had a final
 let busy = false; // the microphone is being opened, or the last words are awaited
 let again = false; // start again after the last words
+let asksAgain = false; // the overlay asks for a microphone that is not there
 let patience;
 let latencies = [];
 let beganAt; // performance.now() at 0:00 of the captions
@@ -119,7 +120,8 @@ const microphone = new Microphone({
   },
   lost() {
     stop();
-    page.showError("The microphone was disconnected: plug it in again, and start again.");
+    asksAgain = OVERLAY;
+    page.showError(`The microphone was disconnected: plug it in again${OVERLAY ? "" : ", and start again"}.`);
   },
 });
 
@@ -131,6 +133,7 @@ function showLevel(peak) {
 }
 
 async function start() {
+  asksAgain = false;
   setBusy(true);
   page.showError("");
   page.status("Waiting for the microphone …");
@@ -141,6 +144,7 @@ async function start() {
     listDevices(); // browsers name them only after permission was given
   } catch (error) {
     await microphone.close();
+    asksAgain = OVERLAY && !["NotAllowedError", "SecurityError"].includes(error.name);
     page.status("");
     page.showError(explain(error));
   }
@@ -376,7 +380,7 @@ try {
   page.status("Ready.");
   if (OVERLAY) {
     start();
-    setInterval(() => listening || busy || start(), RETRY_MS); // nobody can click in a video
+    setInterval(() => asksAgain && !busy && start(), RETRY_MS); // nobody can click in a video
   }
 } catch (error) {
   page.status("");

@@ -96,7 +96,7 @@ class Recognizer(Task):
         elif source:
             start = self._grown(load_pretrained(source))
         self.tokenizer = self._tokenizer_of(start, source)
-        self.phone_tokenizer = self._phone_tokenizer_of(start)
+        self.phone_tokenizer = self._phone_tokenizer_of(start, previous is not None)
         phones = self.phone_tokenizer.phones if self.phone_tokenizer else ()
         self.config = config = dataclasses.replace(config, model=dataclasses.replace(config.model, phones=phones))
         if previous:
@@ -183,14 +183,14 @@ class Recognizer(Task):
         check_letters(tokenizer, self.speech.texts)
         return tokenizer
 
-    def _phone_tokenizer_of(self, start: Pretrained | None) -> PhoneTokenizer | None:
+    def _phone_tokenizer_of(self, start: Pretrained | None, is_resumed: bool) -> PhoneTokenizer | None:
         """None for training without phones. Raises ValueError if the lexicon lacks words of the transcripts."""
         phones = start.phones if start else ()
         lexicon = self.config.data.lexicon
         if lexicon == "bundled" and start and not phones:  # too little data to train a new phone head
             self._job.print("the weights to start from have no phone head: the model continues without phones")
             lexicon = ""
-        elif phones and not lexicon:
+        elif phones and not lexicon and not is_resumed:
             self._job.print("the phone head is dropped, because data.lexicon is empty; data.lexicon=bundled keeps it")
         transcripts = (*self.speech.texts, *(clip.text for clip in self.valid))
         return load_phones(lexicon, transcripts, phones) if lexicon else None

@@ -76,7 +76,8 @@ class Trainer:
         """Trains until `train.max_steps`, `train.minutes` or an interruption, and saves; returns whether it was not
         interrupted.
 
-        Saves also before it raises ValueError, OSError, or SystemExit, which rich raises for a closed pipe."""
+        After the first step, it also saves before it raises OSError, ValueError but for TrainingError, or SystemExit,
+        which rich raises for a closed pipe."""
         config, task, precision = self.config.train, self.task, self.learner.precision
         if precision != config.precision:
             self.job.print(f"this CPU has no instructions for {config.precision}: training computes in {precision}")

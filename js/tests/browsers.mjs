@@ -114,6 +114,5 @@ export async function photograph(url, wav, picture, options) {
 
 // Waits for an error message of the page and returns it.
 export async function alert(page) {
-  await page.waitForFunction(() => document.getElementById("error").textContent);
-  return text(page, "error");
+  return (await page.waitForFunction(() => document.getElementById("error").textContent)).jsonValue();
 }

@@ -232,12 +232,13 @@ def _dictation(args: argparse.Namespace, parser: Parser, interrupt: _Interrupt, 
 
 
 def _open_microphone(args: argparse.Namespace, interrupt: _Interrupt) -> Microphone:
-    from asr.streaming.audio.microphone import Microphone, device_of
+    from asr.streaming.audio.microphone import Microphone, device_of, list_devices
 
     channel, device = 1 if args.channel is None else args.channel, device_of(args.device)
     microphone = _answered(lambda: Microphone(device, rescan=True, channel=channel), interrupt)
-    if isinstance(device, int):
-        args.device = microphone.device.name  # numbers change when PortAudio looks for devices again
+    name = microphone.device.name
+    if isinstance(device, int) and [other.name for other in list_devices()].count(name) == 1:
+        args.device = name  # numbers change when PortAudio looks for devices again
     return microphone
 
 

@@ -122,9 +122,9 @@ class Live:
             source.begun = True
             late_ns = source.microphone.first_sample_ns - self._begun_ns
             source.stream.accept_waveform(np.zeros(max(0, late_ns) * SAMPLE_RATE // 10**9, np.float32))
+        clock_ns = source.microphone.last_sample_ns - self._begun_ns  # before the block is recognized
         block.put_into(source.stream)
         if len(self._sources) > 1:
-            clock_ns = source.microphone.last_sample_ns - self._begun_ns
             source.drift.add(clock_ns / 1e9, source.stream.sample_offset / SAMPLE_RATE)
 
     def _recognize(self, source: Source, call: Callable[[], None], audio_s: float = 0.0) -> None:
