@@ -78,11 +78,11 @@ class Speech(Sequence[Clip]):
         """Opens a data set: the folder, or a table of it. Raises ValueError if there is none, or if it is damaged."""
         table = _table_of(Path(path))
         lines = lines_of(table)
-        name = _samples_of(next(lines, ""))
+        head = next(lines, "")
         columns = next(lines, "").rstrip("\r\n").split("\t")
-        if not name or columns != list(COLUMNS):
+        if not head.startswith(MARK) or columns != list(COLUMNS):
             raise ValueError(f"{table} is not a table of `asr prepare`: it does not begin with {MARK.strip()!r}")
-        samples = _mapped(table, name)
+        samples = _mapped(table, _samples_of(head))
         ids: list[str] = []
         texts: list[str] = []
         speakers: list[str | None] = []

@@ -236,9 +236,10 @@ def _open_microphone(args: argparse.Namespace, interrupt: _Interrupt) -> Microph
 
     channel, device = 1 if args.channel is None else args.channel, device_of(args.device)
     microphone = _answered(lambda: Microphone(device, rescan=True, channel=channel), interrupt)
-    name = microphone.device.name
-    if isinstance(device, int) and [other.name for other in list_devices()].count(name) == 1:
-        args.device = name  # numbers change when PortAudio looks for devices again
+    if isinstance(device, int):
+        name = microphone.device.name
+        is_only = [other.name for other in list_devices()].count(name) == 1
+        args.device = name if is_only else args.device  # numbers change when PortAudio looks for devices again
     return microphone
 
 

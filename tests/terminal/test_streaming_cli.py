@@ -434,6 +434,8 @@ NO_DEVICES = """
 from types import SimpleNamespace
 default = SimpleNamespace(device={"input": -1})
 query_devices = query_hostapis = lambda: []
+_terminate = _initialize = lambda: None
+PortAudioError = OSError
 """
 NO_PORTAUDIO = 'raise OSError("PortAudio library not found")'
 
@@ -462,6 +464,7 @@ query_devices = lambda: [
 ]
 query_hostapis = lambda: [{"name": "ALSA"}]
 _terminate = _initialize = lambda: None
+PortAudioError = OSError
 """
 
 
