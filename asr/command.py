@@ -64,7 +64,7 @@ def prepare_output() -> None:
 def discard_output() -> None:
     """Redirects standard output, whose reader has exited, to /dev/null, so that Python's flush at exit does not
     fail."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _discard(sys.stdout.fileno())
 
 
 def leave_closed_terminal() -> None:
@@ -74,7 +74,7 @@ def leave_closed_terminal() -> None:
             os.get_terminal_size(number)
         except OSError as error:
             if error.errno == errno.EIO:  # other files have other errors
-                os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+                _discard(number)
 
 
 def explained(error: Exception) -> str:
@@ -117,8 +117,13 @@ def silence_libraries() -> None:
     PortAudio and ALSA write pages to it when a device is lost or refuses a rate; libmpg123 a line for each damaged
     frame. Failures are raised as exceptions.
     """
+    _discard(2)
+
+
+def _discard(number: int) -> None:
+    """Redirects a file descriptor to /dev/null."""
     null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, 2)
+    os.dup2(null, number)
     os.close(null)
 
 

@@ -90,7 +90,8 @@ def probed(recognizer: Recognizer, options: dict[str, Any], maps: dict[str, tupl
 
 def evidence(recognizer: Recognizer, options: dict[str, Any], clips: Sequence[Any]) -> tuple[str, np.ndarray]:
     """The metadata key of the map that finals use, and for each word of them what the map takes, and whether the word
-    is right: (num_words, 5) 1, least, mean, posterior, right. A map that takes only one of these shows it."""
+    is right: (num_words, 4 or 5) 1, least, mean, posterior if it takes that, right. A map that takes only one of these
+    shows it."""
     width = {key: len(getattr(recognizer.onnx.metadata, key)) for key in MAPS}
     biases = {key: (float(number), *[0.0] * (width[key] - 1)) for number, key in enumerate(MAPS)}
     shown = [{key: tuple(np.eye(4)[column, : width[key]].tolist()) for key in MAPS} for column in (1, 2, 3)]
@@ -102,7 +103,8 @@ def evidence(recognizer: Recognizer, options: dict[str, Any], clips: Sequence[An
         inputs = [[log_odds(word.confidence) for word in recognize(other, clip.waveform())] for other in others]
         rows += zip(np.ones(len(found)), *inputs, is_right(clip, [word.word for word in found]), strict=True)
     (number,) = numbers
-    return MAPS[number], np.array(rows)
+    table = np.array(rows)
+    return MAPS[number], np.column_stack([table[:, : width[MAPS[number]]], table[:, -1]])
 
 
 def log_odds(p: float) -> float:
@@ -164,8 +166,7 @@ def main() -> None:
     rows: list[dict[str, Any]] = []
     for name in () if args.no_fit else ("default", "beam without LM"):
         key, found = evidence(recognizer(name), options(name), rest)
-        columns = len(getattr(recognizer(name).onnx.metadata, key))
-        weights = fit(found[:, :columns], found[:, -1]).round(2).tolist()
+        weights = fit(found[:, :-1], found[:, -1]).round(2).tolist()
         rows.append({"fitted": key} | dict(zip(("bias", "least", "mean", "posterior"), weights, strict=False)))
         if args.write:
             calibrate(args.model, {key: weights})

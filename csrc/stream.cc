@@ -390,7 +390,7 @@ void Stream::report_first() {
     num_finals_ += !event.words.empty();
     num_finals_ -= event.num_taken_back;
   }
-  events_.push_back(std::move(unshown_.front()));
+  events_.push_back(std::move(event));
   unshown_.pop_front();
   punctuation_.reset();
 }

@@ -15,7 +15,7 @@ from asr.export.graph import output_path
 from asr.export.neural_lm import export_neural_lm
 from asr.export.parity import CASES
 from asr.export.punctuation import PunctuationReport, export_punctuation
-from asr.export.sherpa import ExportedFile, export_sherpa, refuse_file
+from asr.export.sherpa import ExportedFile, export_sherpa, require_output_folder
 from asr.export.write import ExportReport, export_model, in_half_precision, without_folders
 from asr.features import ENCODER_FRAME_MS
 from asr.files import require_folder
@@ -146,7 +146,7 @@ def _run_weights(args: argparse.Namespace, pretrained: Pretrained, source: str) 
 
 
 def _run_sherpa(args: argparse.Namespace, pretrained: Pretrained, source: str, chunk_sizes: list[int]) -> int:
-    refuse_file(args.output)  # before minutes of work
+    require_output_folder(args.output)  # before minutes of work
     model = pretrained.model()
     left_context = ModelMetadata.default_left_context
     if args.left_context_ms is not None:

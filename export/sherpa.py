@@ -200,7 +200,7 @@ def export_sherpa(
             f"chunk_sizes {list(chunk_sizes)} and left_context {left_context} must be at least 1 encoder frame each"
         )
     folder = Path(folder)
-    refuse_file(folder)
+    require_output_folder(folder)
     suffix = ".int8.onnx" if int8 else ".onnx"
     written = []
     with Parts() as parts:
@@ -219,7 +219,7 @@ def export_sherpa(
     return written
 
 
-def refuse_file(path: Path) -> None:
+def require_output_folder(path: Path) -> None:
     """Raises ExportError unless `path` is a folder that can be written, or one can be made there."""
     if path.suffix == ".onnx":
         raise ExportError(f"output {path} must be a folder, because several files are written")

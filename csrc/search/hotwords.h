@@ -40,7 +40,7 @@ struct HotwordLine {
   bool has_own_spelling() const;
 };
 
-inline constexpr std::size_t kMaxAliases = 16;      // per hotword
+inline constexpr std::size_t kMaxAliases = 16;       // per hotword
 inline constexpr std::size_t kMaxHotwordWords = 16;  // per phrase
 
 // Throws std::invalid_argument with the line in the message.

@@ -88,11 +88,6 @@ def _start(*command: str) -> subprocess.Popen[bytes]:
         raise MicrophoneError(f"{command[0]} cannot be started: {error.strerror}") from error
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    process.wait()
-
-
 class MonitorCapture:
     """A running parec that fills a ring buffer, with the interface of `Capture`."""
 
@@ -112,7 +107,8 @@ class MonitorCapture:
         try:
             self._watcher = _start("pactl", "subscribe")
         except MicrophoneError:
-            _end(self._recorder)
+            self._recorder.terminate()
+            self._recorder.wait()
             raise
         self._sink = sink
         self._threads = [ReportingThread("system-audio", work) for work in (self._record, self._watch)]

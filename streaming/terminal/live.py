@@ -32,6 +32,7 @@ ECHO = (
 
 
 DRIFT_WINDOW_S = 10.0
+"""Audio of one median of delays."""
 
 
 class Drift:
